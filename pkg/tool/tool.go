@@ -1,0 +1,53 @@
+// Package tool holds the values that say which tool to run and what came of it.
+// They cross the wire to the sidecar, so they are plain data.
+package tool
+
+import "fmt"
+
+// Command is one run of a tool.
+type Command struct {
+	// Name is the tool's base name, such as ytt; never a path.
+	Name string
+	Args []string
+	// Stdin is all of standard input; nil is empty.
+	Stdin []byte
+	// Env is added to the fixed environment that the runner gives, as KEY=value.
+	Env []string
+	// Dir is the working directory, slash-separated and relative to the
+	// workspace; empty is the workspace itself.
+	Dir string
+}
+
+// Result is what a tool printed and how it ended. A tool that exits non-zero has
+// a Result like any other; an error beside it means that it did not run to its end.
+type Result struct {
+	Stdout, Stderr []byte
+	// ExitCode is 0 on success and -1 when a signal ended the tool.
+	ExitCode int
+}
+
+// Err returns nil for exit code 0 and an *ExitError otherwise.
+func (r Result) Err() error {
+	if r.ExitCode == 0 {
+		return nil
+	}
+	return &ExitError{Code: r.ExitCode}
+}
+
+// ExitError is a non-zero exit code.
+type ExitError struct{ Code int }
+
+// Error has the text of os/exec, which status texts are built on.
+func (e *ExitError) Error() string {
+	if e.Code < 0 {
+		return "signal: killed"
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// File is a file to write into a workspace.
+type File struct {
+	// Path is slash-separated and relative to the workspace.
+	Path    string
+	Content []byte
+}
