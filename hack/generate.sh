@@ -20,3 +20,5 @@ rm -f config/crd/*.yaml
   paths="$apis/packaging/v1alpha1" \
   paths="$apis/internalpackaging/v1alpha1" \
   output:crd:dir=config/crd
+
+go run ./hack/apidoc config/crd >docs/api.md
