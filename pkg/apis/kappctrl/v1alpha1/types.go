@@ -89,7 +89,7 @@ type AppClusterKubeconfigSecretRef struct {
 	// Name of the Secret.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Key in the Secret. Default value.
+	// Key in the Secret. Default: the key named value.
 	// +optional
 	Key string `json:"key,omitempty"`
 }
