@@ -1,0 +1,91 @@
+// Package writer stores statuses. It is the only code that writes a status
+// subresource: one update without a read before it, none when nothing changed.
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/status"
+)
+
+// ErrGone says that the object was deleted, or replaced by one of the same name.
+var ErrGone = errors.New("the object is gone")
+
+// Client is the part of a controller-runtime client that the writer needs. Get
+// has to read from the API server: after a conflict a cache may be just as old.
+type Client interface {
+	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
+	Status() client.SubResourceWriter
+}
+
+// Writer stores statuses. It is safe for concurrent use with different objects.
+type Writer struct {
+	Client Client
+	// Budget bounds a status's texts in bytes; 0 means status.DefaultBudget.
+	Budget int
+}
+
+// App stores want as the status of app and returns the App as the API server
+// then has it. It writes nothing if app has that status already. When someone
+// else changed the App meanwhile, it reads it once and tries once more; a status
+// that is too large for the server is cut further and tried once more. app is
+// not changed.
+func (w *Writer) App(ctx context.Context, app *v1alpha1.App, want v1alpha1.AppStatus) (*v1alpha1.App, error) {
+	budget := w.Budget
+	if budget == 0 {
+		budget = status.DefaultBudget
+	}
+	fitted := status.FitApp(want, budget)
+	if equality.Semantic.DeepEqual(app.Status, fitted) {
+		return app, nil
+	}
+	next, err := w.update(ctx, app, fitted)
+	switch {
+	case err == nil:
+		return next, nil
+	case apierrors.IsConflict(err):
+		fresh := &v1alpha1.App{}
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(app), fresh); err != nil {
+			return app, gone(fmt.Errorf("read App again after a conflict: %w", err))
+		}
+		if fresh.UID != app.UID {
+			return app, ErrGone
+		}
+		next, err = w.update(ctx, fresh, fitted)
+	case tooLarge(err):
+		next, err = w.update(ctx, app, status.FitApp(want, budget/4))
+	}
+	if err != nil {
+		return app, gone(fmt.Errorf("write status of App %s/%s: %w", app.Namespace, app.Name, err))
+	}
+	return next, nil
+}
+
+func (w *Writer) update(ctx context.Context, app *v1alpha1.App, s v1alpha1.AppStatus) (*v1alpha1.App, error) {
+	next := app.DeepCopy()
+	next.Status = s
+	if err := w.Client.Status().Update(ctx, next); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return ErrGone
+	}
+	return err
+}
+
+// tooLarge covers the API server's own limit and etcd's, which has no status code.
+func tooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large")
+}
