@@ -1,0 +1,220 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard-dev/garboard/test/testenv/proc"
+)
+
+// Identities of the two processes when the tests run as root. They share one
+// group, which owns the folder of the sidecar's socket.
+const (
+	controllerUID = 10001
+	sidecarUID    = 10002
+	sharedGID     = 10000
+)
+
+// SystemNamespace and ControllerAccount are where Garboard is installed and whom
+// its controller acts as.
+const (
+	SystemNamespace   = "kapp-controller"
+	ControllerAccount = "kapp-controller-sa"
+)
+
+// ControllerUser is the controller in the audit log.
+const ControllerUser = "system:serviceaccount:" + SystemNamespace + ":" + ControllerAccount
+
+// GarboardOptions change how the two processes are started.
+type GarboardOptions struct {
+	// ControllerArgs, ControllerEnv and SidecarEnv come after the ones that are
+	// always given and so replace them.
+	ControllerArgs, ControllerEnv, SidecarEnv []string
+}
+
+// Garboard is the two running processes.
+type Garboard struct {
+	Controller, Sidecar *Unit
+	// MetricsURL serves the controller's metrics.
+	MetricsURL string
+	// SidecarWorkDir is where the sidecar keeps its workspaces. Only it and root
+	// may look into it.
+	SidecarWorkDir string
+	// Socket is the sidecar's.
+	Socket string
+}
+
+// Unit is a process that can be started again.
+type Unit struct {
+	*proc.Process
+	name  string
+	spec  proc.Spec
+	ready func(context.Context) error
+}
+
+// Restart ends the process if it still runs, starts it again and returns when it
+// is ready.
+func (u *Unit) Restart(ctx context.Context) error {
+	if u.Process != nil {
+		u.Kill()
+	}
+	p, err := proc.Start(u.spec)
+	if err != nil {
+		return err
+	}
+	u.Process = p
+	return p.WaitFor(ctx, u.ready)
+}
+
+// readyTimeout bounds the start of one Garboard process.
+const readyTimeout = time.Minute
+
+// StartGarboard starts the sidecar and the controller, each under a user of its
+// own when the caller is root, after it has applied config/crd and config/rbac.
+// Stop ends them.
+func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := e.install(ctx); err != nil {
+		return nil, fmt.Errorf("install garboard: %w", err)
+	}
+	l, err := e.layOut()
+	if err != nil {
+		return nil, fmt.Errorf("start garboard: %w", err)
+	}
+	kubeconfig, err := e.ServiceAccountKubeconfig(ctx, SystemNamespace, ControllerAccount)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.write(controllerUID, "controller/kubeconfig", kubeconfig); err != nil {
+		return nil, err
+	}
+	metrics, err := proc.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	api, err := proc.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	g := &Garboard{
+		MetricsURL:     fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics),
+		SidecarWorkDir: l.path("sidecar"),
+		Socket:         l.path("run/sidecar.sock"),
+	}
+	g.Sidecar = &Unit{name: "sidecar", ready: g.sidecarReady, spec: proc.Spec{
+		Name: "sidecar", Path: l.path("bin/garboard"), Args: []string{"--sidecarexec"},
+		LogFile: l.path("logs/sidecar.log"), User: user(sidecarUID),
+		Env: append([]string{
+			"PATH=" + l.path("bin/tools") + ":/usr/local/bin:/usr/bin:/bin",
+			"TMPDIR=" + g.SidecarWorkDir,
+			"GARBOARD_SIDECAR_WORKDIR=" + g.SidecarWorkDir,
+			"KAPPCTRL_SIDECAREXEC_SOCK=" + g.Socket,
+			"KAPPCTRL_MEM_TMP_DIR=" + g.SidecarWorkDir,
+		}, o.SidecarEnv...),
+	}}
+	g.Controller = &Unit{name: "controller", ready: g.controllerReady, spec: proc.Spec{
+		Name: "controller", Path: l.path("bin/garboard"),
+		Args: append([]string{
+			"-kubeconfig=" + l.path("controller/kubeconfig"),
+			"-metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
+		}, o.ControllerArgs...),
+		LogFile: l.path("logs/controller.log"), User: user(controllerUID),
+		Env: append([]string{
+			"PATH=/usr/bin:/bin",
+			"TMPDIR=" + l.path("controller"),
+			"KAPPCTRL_MEM_TMP_DIR=" + l.path("controller"),
+			"KAPPCTRL_SIDECAREXEC_SOCK=" + g.Socket,
+			"KAPPCTRL_SYSTEM_NAMESPACE=" + SystemNamespace,
+			"KAPPCTRL_KUBERNETES_CA_DATA=" + string(e.CAData()),
+			"KAPPCTRL_API_PORT=" + strconv.Itoa(api),
+			"KUBERNETES_SERVICE_HOST=" + e.Host(),
+			"KUBERNETES_SERVICE_PORT=" + strconv.Itoa(e.Port()),
+		}, o.ControllerEnv...),
+	}}
+	for _, u := range []*Unit{g.Sidecar, g.Controller} {
+		e.addUnit(u)
+		if err := u.Restart(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+func (e *Env) addUnit(u *Unit) {
+	e.mu.Lock()
+	e.units = append(e.units, u)
+	e.mu.Unlock()
+	e.onStop(func() {
+		if u.Process != nil {
+			u.Kill()
+		}
+	})
+}
+
+func (g *Garboard) sidecarReady(ctx context.Context) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", g.Socket)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func (g *Garboard) controllerReady(ctx context.Context) error {
+	_, err := g.Metrics(ctx)
+	return err
+}
+
+// Metrics returns what the controller's metrics endpoint serves.
+func (g *Garboard) Metrics(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.MetricsURL, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("metrics: %s", res.Status)
+	}
+	return string(body), err
+}
+
+// install applies what an installation of Garboard has besides its Deployment.
+func (e *Env) install(ctx context.Context) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: ControllerAccount}}
+	_, err := e.Core.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	_, err = e.Core.CoreV1().ServiceAccounts(SystemNamespace).Create(ctx, sa, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return e.ApplyFiles(ctx, SystemNamespace, "config/crd/*.yaml", "config/rbac/*.yaml")
+}
+
+// BindClusterAdmin gives a service account all rights.
+func (e *Env) BindClusterAdmin(ctx context.Context, namespace, account string) error {
+	b := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster-admin-" + namespace + "-" + account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
+	}
+	_, err := e.Core.RbacV1().ClusterRoleBindings().Create(ctx, b, metav1.CreateOptions{})
+	return err
+}
