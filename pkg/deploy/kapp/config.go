@@ -1,0 +1,71 @@
+package kapp
+
+import (
+	"bytes"
+	"fmt"
+
+	ctlconf "carvel.dev/kapp/pkg/kapp/config"
+	ctlres "carvel.dev/kapp/pkg/kapp/resources"
+)
+
+// Marks of a document that configures kapp.
+var (
+	configVersion = []byte("kapp.k14s.io/v1alpha1")
+	configLabel   = []byte("kapp.k14s.io/config")
+)
+
+// demands is what a manifest's kapp configuration asks of the run.
+type demands struct {
+	// rules says that there is any configuration.
+	rules bool
+	// alone says that its wait rules count time, which kapp does in a variable of
+	// the whole process that names neither cluster nor App.
+	alone bool
+}
+
+// inspectConfig reads the kapp configuration in manifest. It fails on what would
+// make kapp panic in a goroutine of its own, which would end this process. What
+// kapp itself reports is left to kapp.
+func inspectConfig(manifest []byte) (d demands, err error) {
+	if !bytes.Contains(manifest, configVersion) && !bytes.Contains(manifest, configLabel) {
+		return demands{}, nil
+	}
+	d.rules = true
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("Validating config: %v", p)
+		}
+	}()
+	files, err := ctlres.NewFileResources(manifestFS(manifest), manifestName)
+	if err != nil {
+		return d, nil
+	}
+	var all []ctlres.Resource
+	for _, f := range files {
+		rs, err := f.Resources()
+		if err != nil {
+			return d, nil
+		}
+		all = append(all, rs...)
+	}
+	_, conf, err := ctlconf.NewConfFromResourcesWithDefaults(all)
+	if err != nil {
+		return d, nil
+	}
+	conf.RebaseMods()
+	conf.DiffAgainstLastAppliedFieldExclusionMods()
+	conf.DiffAgainstExistingFieldExclusionMods()
+	conf.OwnershipLabelMods()(nil)
+	conf.LabelScopingMods(true)(nil)
+	for _, rule := range conf.WaitRules() {
+		rule.ResourceMatcher()
+		d.alone = d.alone || rule.Ytt != nil
+		for _, c := range rule.ConditionMatchers {
+			d.alone = d.alone || c.Timeout != ""
+		}
+		if rule.Ytt != nil && rule.Ytt.FuncContractV1 == nil {
+			return d, fmt.Errorf("Validating config: wait rule has ytt without funcContractV1")
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,149 @@
+package kapp
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/cppforlife/go-cli-ui/ui"
+	uitable "github.com/cppforlife/go-cli-ui/ui/table"
+
+	"github.com/garboard-dev/garboard/pkg/deploy"
+)
+
+// applyingPattern ends the pattern of the line by which kapp says that it begins
+// to change the cluster. Text of users and Pods is never in the pattern.
+const applyingPattern = ": ---- applying %d changes %s ----\n"
+
+// output collects what a run prints, cleaned. Safe for concurrent use.
+type output struct {
+	mu       sync.Mutex // guards all below
+	out, err deploy.Cleaner
+	applying bool
+	version  int // grows with each change
+}
+
+type outWriter struct{ o *output }
+
+func (w outWriter) Write(b []byte) (int, error) {
+	w.o.mu.Lock()
+	defer w.o.mu.Unlock()
+	w.o.out.Write(string(b))
+	w.o.version++
+	return len(b), nil
+}
+
+type errWriter struct{ o *output }
+
+func (w errWriter) Write(b []byte) (int, error) {
+	w.o.mu.Lock()
+	defer w.o.mu.Unlock()
+	w.o.err.Write(string(b))
+	w.o.version++
+	return len(b), nil
+}
+
+func (o *output) setApplying() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.applying = true
+	o.version++
+}
+
+// progress returns the output so far and its version.
+func (o *output) progress() (deploy.Progress, int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return deploy.Progress{
+		Stdout:   stdinOrigin.Replace(o.out.String()),
+		Stderr:   stdinOrigin.Replace(o.err.String()),
+		Applying: o.applying,
+	}, o.version
+}
+
+// stdinOrigin undoes the one difference that a manifest in memory makes to one
+// on standard input: how kapp names where an object comes from.
+var stdinOrigin = strings.NewReplacer("(file '"+manifestName+"' doc ", "(stdin doc ")
+
+// runUI is kapp's user interface for one run. kapp's own is not made for
+// several goroutines, yet warnings and logs come from goroutines of their own.
+type runUI struct {
+	mu   sync.Mutex // held over each call
+	conf *ui.ConfUI
+	out  *output
+}
+
+func newRunUI(out *output) *runUI {
+	return &runUI{conf: ui.NewWrappingConfUI(baseUI(out), ui.NewNoopLogger()), out: out}
+}
+
+func baseUI(out *output) ui.UI {
+	return ui.NewPaddingUI(ui.NewWriterUI(outWriter{out}, errWriter{out}, ui.NewNoopLogger()))
+}
+
+// plain makes the output that of a pipe: data without decoration.
+func (u *runUI) plain() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf = ui.NewWrappingConfUI(ui.NewNonTTYUI(baseUI(u.out)), ui.NewNoopLogger())
+}
+
+func (u *runUI) ErrorLinef(pattern string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.ErrorLinef(pattern, args...)
+}
+
+func (u *runUI) PrintLinef(pattern string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.PrintLinef(pattern, args...)
+}
+
+func (u *runUI) BeginLinef(pattern string, args ...any) {
+	if strings.HasSuffix(pattern, applyingPattern) {
+		u.out.setApplying()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.BeginLinef(pattern, args...)
+}
+
+func (u *runUI) EndLinef(pattern string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.EndLinef(pattern, args...)
+}
+
+func (u *runUI) PrintBlock(block []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.PrintBlock(block)
+}
+
+func (u *runUI) PrintErrorBlock(block string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.PrintErrorBlock(block)
+}
+
+func (u *runUI) PrintTable(table uitable.Table) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.PrintTable(table)
+}
+
+func (u *runUI) Flush() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.conf.Flush()
+}
+
+// Nobody is there to answer; every run says --yes.
+
+func (u *runUI) AskForText(label string) (string, error) { return u.conf.AskForText(label) }
+func (u *runUI) AskForChoice(label string, options []string) (int, error) {
+	return u.conf.AskForChoice(label, options)
+}
+func (u *runUI) AskForPassword(label string) (string, error) { return u.conf.AskForPassword(label) }
+func (u *runUI) AskForConfirmation() error                   { return u.conf.AskForConfirmation() }
+func (u *runUI) IsInteractive() bool                         { return u.conf.IsInteractive() }
