@@ -21,7 +21,8 @@ type Outcome struct {
 
 	Fetch, Template, Deploy, Inspect *Stage
 	// Running says that the deploy stage has not ended: its output is partial.
-	Running bool
+	// Applying says that it has begun to change the cluster.
+	Running, Applying bool
 	// Kapp is what kapp recorded in this reconcile; nil keeps what is known.
 	Kapp *v1alpha1.KappDeployStatus
 	// Err is a failure outside the stages, such as no work folder; it ends the reconcile.

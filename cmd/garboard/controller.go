@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/garboard-dev/garboard/pkg/access"
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/controller/app"
+	settingsctrl "github.com/garboard-dev/garboard/pkg/controller/settings"
+	"github.com/garboard-dev/garboard/pkg/deploy/kapp"
+	"github.com/garboard-dev/garboard/pkg/fetch"
+	"github.com/garboard-dev/garboard/pkg/metrics"
+	"github.com/garboard-dev/garboard/pkg/pipeline"
+	"github.com/garboard-dev/garboard/pkg/settings"
+	"github.com/garboard-dev/garboard/pkg/sidecar"
+	"github.com/garboard-dev/garboard/pkg/template"
+)
+
+// compatibleVersion is the kapp-controller release whose contract Garboard keeps:
+// what templates and packages that ask for kapp-controller's version are told.
+const compatibleVersion = "0.54.0"
+
+// shutdownGrace is how long running deploys have to end after a stop was asked for.
+const shutdownGrace = 25 * time.Second
+
+// runController reconciles until ctx ends.
+func runController(ctx context.Context, o Options) error {
+	log := zap.New(zap.UseDevMode(false)).WithName("kc")
+	ctrl.SetLogger(log)
+	log.Info("Starting", "version", Version)
+
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the Kubernetes API: %w", err)
+	}
+	unthrottle(cfg)
+	mgr, err := newManager(cfg, o)
+	if err != nil {
+		return fmt.Errorf("create controller manager: %w", err)
+	}
+	tools := sidecar.NewClient(o.Socket)
+	defer func() { _ = tools.Shutdown() }()
+
+	set := &settings.Store{}
+	if err := setUpSettings(ctx, mgr, o, set, tools); err != nil {
+		return err
+	}
+	if err := setUpApps(mgr, o, set, tools); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// unthrottle leaves flow control to the API server's priority and fairness,
+// which knows about all clients; a limit here would only make one wait.
+func unthrottle(cfg *rest.Config) {
+	cfg.QPS, cfg.Burst, cfg.RateLimiter = -1, 0, nil
+	cfg.UserAgent = "garboard/" + Version
+}
+
+func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	grace := shutdownGrace
+	opts := ctrl.Options{
+		Scheme:                  scheme,
+		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
+		GracefulShutdownTimeout: &grace,
+		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		NewClient: func(cfg *rest.Config, opts client.Options) (client.Client, error) {
+			cfg = rest.CopyConfig(cfg)
+			cfg.Timeout, opts.HTTPClient = o.APITimeout, nil
+			return client.New(cfg, opts)
+		},
+	}
+	if o.Namespace != "" {
+		opts.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	if o.Pprof {
+		opts.PprofBindAddress = "127.0.0.1:6060"
+	}
+	return ctrl.NewManager(cfg, opts)
+}
+
+// setUpSettings reads the administrator's configuration before anything runs,
+// and follows it from then on.
+func setUpSettings(ctx context.Context, mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client) error {
+	r := &settingsctrl.Reconciler{
+		Reader: mgr.GetAPIReader(), Namespace: o.SystemNamespace, Store: set, Sidecar: tools,
+		Events: mgr.GetEventRecorder("garboard"), APIServerHost: o.APIServerHost,
+	}
+	if err := r.Load(ctrl.LoggerInto(ctx, mgr.GetLogger())); err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	return r.SetupWithManager(mgr)
+}
+
+func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client) error {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.Timeout = o.APITimeout
+	httpClient, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return fmt.Errorf("create API client: %w", err)
+	}
+	objects := app.NewObjects(kube)
+	identities := access.New(cfg, kube, access.Options{CAData: o.CAData})
+	r := app.New(app.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects,
+		Runner: &pipeline.Pipeline{
+			Workspaces: workspaces{tools},
+			Fetch:      fetch.New(objects),
+			Template:   template.New(objects),
+			Deploy:     kapp.New(kapp.Options{}),
+			Access:     clusters{identities},
+			Now:        time.Now, ToolTimeout: o.ToolTimeout,
+		},
+		Forget: tools.Forget, Settings: set, Metrics: metrics.NewReconciles(ctrlmetrics.Registry), Now: time.Now,
+	})
+	return r.SetupWithManager(mgr, o.Concurrency)
+}
+
+// workspaces lets the pipeline open work folders in the sidecar.
+type workspaces struct{ *sidecar.Client }
+
+func (w workspaces) Open(ctx context.Context, owner string) (pipeline.Workspace, error) {
+	return w.Client.Open(ctx, owner)
+}
+
+// clusters lets the pipeline resolve identities.
+type clusters struct{ *access.Resolver }
+
+func (c clusters) Facts(req access.Request) template.Facts {
+	return c.Resolver.Facts(req, compatibleVersion)
+}
+

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func env(pairs ...string) func(string) string {
+	return func(key string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == key {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+var both = []string{"KAPPCTRL_SIDECAREXEC_SOCK", "/run/g/s.sock", "KAPPCTRL_SYSTEM_NAMESPACE", "kapp-controller"}
+
+func TestParseOptions(t *testing.T) {
+	base := Options{
+		Concurrency: 10, MetricsAddress: ":8080", ToolTimeout: 15 * time.Minute, Socket: "/run/g/s.sock",
+		SystemNamespace: "kapp-controller", WorkDir: "/mem/garboard-sidecar", CAData: []byte{},
+	}
+	cases := map[string]struct {
+		reason string
+		args   []string
+		env    []string
+		want   func(*Options)
+	}{
+		"Defaults":    {"those of kapp-controller", nil, nil, func(*Options) {}},
+		"OneDash":     {"existing Deployments write one dash", []string{"-concurrency=4", "-metrics-bind-address=0"}, nil, func(o *Options) { o.Concurrency, o.MetricsAddress = 4, "0" }},
+		"TwoDashes":   {"both forms are taken", []string{"--namespace", "t", "--api-request-timeout=30s"}, nil, func(o *Options) { o.Namespace, o.APITimeout = "t", 30*time.Second }},
+		"EmptyBind":   {"empty means the default address", []string{"-metrics-bind-address="}, nil, func(*Options) {}},
+		"Sidecar":     {"the same binary", []string{"--sidecarexec"}, nil, func(o *Options) { o.Sidecar = true }},
+		"WorkDir":     {"an own folder wins over the shared volume", nil, []string{"GARBOARD_SIDECAR_WORKDIR", "/own"}, func(o *Options) { o.WorkDir = "/own" }},
+		"ClusterCA":   {"for service accounts", nil, []string{"KAPPCTRL_KUBERNETES_CA_DATA", "pem"}, func(o *Options) { o.CAData = []byte("pem") }},
+		"ServiceHost": {"for noProxy", nil, []string{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, func(o *Options) { o.APIServerHost = "10.0.0.1" }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			want := base
+			c.want(&want)
+			got, err := parseOptions(c.args, env(append(append([]string{"KAPPCTRL_MEM_TMP_DIR", "/mem"}, both...), c.env...)...), &bytes.Buffer{})
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%s: error %v (-want +got):\n%s", c.reason, err, diff)
+			}
+		})
+	}
+}
+
+func TestRunRefusesArguments(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		args   []string
+		env    []string
+		want   []string
+	}{
+		"Nothing":     {"both settings that have no default are named at once", nil, nil, []string{"KAPPCTRL_SIDECAREXEC_SOCK", "KAPPCTRL_SYSTEM_NAMESPACE"}},
+		"Concurrency": {"bounds are told", []string{"-concurrency=0"}, both, []string{"-concurrency 0", "1 to 1000"}},
+		"Unknown":     {"a mistyped flag is not ignored", []string{"-concurency=4"}, both, []string{"-concurency"}},
+		"Operand":     {"nor is an operand", []string{"serve"}, both, []string{`"serve"`}},
+		"Negative":    {"a time limit is not negative", []string{"-tool-timeout=-1s"}, both, []string{"-tool-timeout -1s"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if code := run(c.args, env(c.env...), &out); code != 2 {
+				t.Errorf("%s: exit code %d, want 2", c.reason, code)
+			}
+			for _, text := range c.want {
+				if !strings.Contains(out.String(), text) {
+					t.Errorf("%s: %q does not say %q", c.reason, out.String(), text)
+				}
+			}
+		})
+	}
+}

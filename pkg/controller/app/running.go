@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+)
+
+// Causes that end a run.
+var (
+	errCanceled = errors.New("the App was canceled")
+	errDeleted  = errors.New("the App was deleted")
+)
+
+// running holds the runs that are going on, so that a watch event can end one.
+type running struct {
+	mu   sync.Mutex
+	runs map[types.NamespacedName]run
+}
+
+type run struct {
+	cancel   context.CancelCauseFunc
+	deleting bool
+}
+
+func newRunning() *running { return &running{runs: map[types.NamespacedName]run{}} }
+
+// start returns a context for a run, which stop ends.
+func (r *running) start(ctx context.Context, key types.NamespacedName, deleting bool) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs[key] = run{cancel, deleting}
+	return ctx, func() {
+		cancel(nil)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.runs, key)
+	}
+}
+
+// seen ends the run of an App whose new state leaves no use for it: canceled, or
+// deleted while it was not a delete.
+func (r *running) seen(app *v1alpha1.App) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run, ok := r.runs[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}]
+	switch {
+	case !ok:
+	case app.Spec.Canceled:
+		run.cancel(errCanceled)
+	case !app.DeletionTimestamp.IsZero() && !run.deleting:
+		run.cancel(errDeleted)
+	}
+}

@@ -1,0 +1,221 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/pipeline"
+	"github.com/garboard-dev/garboard/pkg/status"
+)
+
+// session is one reconcile's hold on an App: the status it began with, and the
+// App as our latest write left it.
+type session struct {
+	r   *Reconciler
+	old v1alpha1.AppStatus
+	// quiet says that the App is known and only looked after again: its status
+	// then moves when something changes, not while nothing happens.
+	quiet bool
+
+	mu  sync.Mutex // guards app; the run and its reporter both write
+	app *v1alpha1.App
+}
+
+func newSession(r *Reconciler, app *v1alpha1.App) *session {
+	return &session{r: r, app: app, old: *app.Status.DeepCopy(), quiet: app.Status.ObservedGeneration == app.Generation}
+}
+
+func (s *session) current() *v1alpha1.App {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.app
+}
+
+// write stores the status for what happened so far.
+func (s *session) write(ctx context.Context, out status.Outcome) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := s.r.writer.App(ctx, s.app, status.ProjectApp(s.old, out))
+	if err != nil {
+		return err
+	}
+	s.app = next
+	s.r.wrote(next)
+	return nil
+}
+
+// run fetches, templates and deploys.
+func (s *session) run(ctx context.Context) error {
+	app := s.current()
+	key := client.ObjectKeyFromObject(app)
+	s.r.refs.begin(key)
+	out, err := s.during(ctx, status.Outcome{Generation: app.Generation}, s.r.Runner.Run)
+	if err != nil {
+		return err
+	}
+	s.r.Metrics.Done(series(app), out.Failure() != nil, times(s.old, out))
+	logf.FromContext(ctx).Info("Reconciled", "generation", app.Generation, "outcome", describe(out))
+	return s.finish(ctx, out)
+}
+
+// delete removes what was deployed, then the finalizer.
+func (s *session) delete(ctx context.Context) error {
+	app := s.current()
+	if err := s.r.Forget(ctx, string(app.UID)); err != nil {
+		logf.FromContext(ctx).Error(err, "Cache not dropped; the sidecar drops it when it restarts")
+	}
+	out, err := s.during(ctx, status.Outcome{Generation: app.Generation, Deleting: true}, s.r.Runner.Delete)
+	if err != nil {
+		return err
+	}
+	logf.FromContext(ctx).Info("Deleted what was deployed", "outcome", describe(out))
+	if out.Failure() != nil {
+		s.r.Metrics.DeleteFailed(series(app))
+		return s.finish(ctx, out)
+	}
+	ctx, cancel := last(ctx)
+	defer cancel()
+	return s.removeFinalizer(ctx)
+}
+
+// finish stores how a run ended. A failure because the controller stops is none
+// of the App's: its status stays as it is, and the next controller resumes.
+func (s *session) finish(ctx context.Context, out status.Outcome) error {
+	if ctx.Err() != nil && out.Failure() != nil {
+		return nil
+	}
+	ctx, cancel := last(ctx)
+	defer cancel()
+	return s.write(ctx, out)
+}
+
+// last returns a context for the write that ends a run, which has to happen
+// although the controller is being stopped.
+func last(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+}
+
+type stages func(context.Context, pipeline.Job, func(status.Outcome)) status.Outcome
+
+// during runs the stages while it reports what they do.
+func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (status.Outcome, error) {
+	app := s.current()
+	key := client.ObjectKeyFromObject(app)
+	s.r.Metrics.Started(series(app), begun.Deleting)
+	if !s.quiet {
+		if err := s.write(ctx, begun); err != nil {
+			return begun, err
+		}
+	}
+	job := s.job(ctx, app)
+	runCtx, stop := s.r.running.start(readBy(ctx, key), key, begun.Deleting)
+	defer stop()
+	reports := startReports(ctx, s)
+	out := do(runCtx, job, reports.put)
+	reports.stop()
+
+	s.r.mu.Lock()
+	s.r.attempted[key] = s.r.Now()
+	s.r.mu.Unlock()
+	return out, nil
+}
+
+func (s *session) job(ctx context.Context, app *v1alpha1.App) pipeline.Job {
+	set := s.r.Settings.Get()
+	return pipeline.Job{
+		UID: string(app.UID), Name: app.Name, Namespace: app.Namespace, Generation: app.Generation,
+		Labels: app.Labels, Annotations: app.Annotations, Spec: app.Spec, Suffix: ".app",
+		KappRawOptions: set.KappDeployRawOptions, SkipTLS: set.ShouldSkipTLSForAuthority,
+		BeforeDeploy: s.addFinalizer,
+		Deployed:     s.deployed,
+		SkipDelete:   !app.DeletionTimestamp.IsZero() && (app.Spec.NoopDelete || s.namespacesGo(ctx, app)),
+	}
+}
+
+// addFinalizer stores the finalizer before anything is deployed.
+func (s *session) addFinalizer(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hasFinalizer(s.app) {
+		return nil
+	}
+	next := s.app.DeepCopy()
+	next.Finalizers = append(next.Finalizers, Finalizer)
+	// Unlike an update this does not fail when someone edited the spec meanwhile,
+	// but the lock keeps it from dropping another's finalizer.
+	err := s.r.Client.Patch(ctx, next, client.MergeFromWithOptions(s.app, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		fresh := &v1alpha1.App{}
+		if err := s.r.Live.Get(ctx, client.ObjectKeyFromObject(s.app), fresh); err != nil {
+			return err
+		}
+		if !fresh.DeletionTimestamp.IsZero() || fresh.UID != s.app.UID {
+			return errDeleted
+		}
+		next = fresh.DeepCopy()
+		next.Finalizers = append(slices.Clone(fresh.Finalizers), Finalizer)
+		err = s.r.Client.Patch(ctx, next, client.MergeFromWithOptions(fresh, client.MergeFromWithOptimisticLock{}))
+	}
+	if err != nil {
+		return err
+	}
+	s.app = next
+	s.r.wrote(next)
+	return nil
+}
+
+func (s *session) removeFinalizer(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		next := s.app.DeepCopy()
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == Finalizer })
+		err := s.r.Client.Patch(ctx, next, client.MergeFromWithOptions(s.app, client.MergeFromWithOptimisticLock{}))
+		if apierrors.IsConflict(err) {
+			fresh := &v1alpha1.App{}
+			if err := s.r.Live.Get(ctx, client.ObjectKeyFromObject(s.app), fresh); err != nil {
+				return err
+			}
+			s.app = fresh
+			return err
+		}
+		if err == nil {
+			s.app = next
+			s.r.wrote(next)
+		}
+		return err
+	})
+	if err = client.IgnoreNotFound(err); err != nil {
+		return fmt.Errorf("remove finalizer of App %s/%s: %w", s.app.Namespace, s.app.Name, err)
+	}
+	return nil
+}
+
+// namespacesGo says that everything the App deployed goes with namespaces that
+// are being deleted, the App's own among them: its service account may be gone
+// already, and there is nothing left to do.
+func (s *session) namespacesGo(ctx context.Context, app *v1alpha1.App) bool {
+	if app.Status.Deploy == nil || app.Status.Deploy.KappDeployStatus == nil || app.Spec.ServiceAccountName == "" {
+		return false
+	}
+	for _, name := range append([]string{app.Namespace}, app.Status.Deploy.KappDeployStatus.AssociatedResources.Namespaces...) {
+		ns := &corev1.Namespace{}
+		err := s.r.Live.Get(ctx, client.ObjectKey{Name: name}, ns)
+		// The name (cluster), for objects without a namespace, is none that exists
+		// and none that may exist.
+		if name == "(cluster)" || !apierrors.IsNotFound(err) && (err != nil || ns.Status.Phase != corev1.NamespaceTerminating) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,31 @@
+// Package pkg is the architecture of Garboard in one page.
+//
+// One reconcile is: observe, decide, act, project, write.
+//
+//	controller/app   observes an App and what it names           (an effect)
+//	plan             decides how much work that needs            (pure)
+//	pipeline         acts: fetch, template, deploy, inspect      (effects, in that order)
+//	status           projects what happened to what users read   (pure)
+//	status/writer    writes it, once, if it changed              (an effect)
+//
+// Packages form lines. Code imports only lines above its own in this list, and
+// no sibling; layers_test.go holds the same list as data and fails otherwise.
+//
+//	apis                                                  types, no logic
+//	tool, workdir, settings, metrics                      base
+//	plan, refs                                            decisions, pure
+//	status                                                what users read, pure
+//	access, sidecar, fetch, template, deploy, status/writer   one effect each
+//	pipeline                                              the stages in order
+//	controller/app, controller/settings                   entry points
+//
+// cmd/garboard alone knows all of them and reads flags and environment. A lower
+// package that needs something of a higher one declares an interface, and cmd
+// passes the value in.
+//
+// Two processes share the work. The controller holds API credentials, and deploys
+// with kapp as a library; it runs no tools. The sidecar runs tools on content that
+// nobody vouches for; it holds no credentials, and only it touches that content.
+// They speak net/rpc over a unix socket: small files and tool output in memory,
+// never a path.
+package pkg
