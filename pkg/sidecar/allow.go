@@ -44,15 +44,25 @@ const (
 	pathOrStdin
 	// namedPath is NAME=PATH with a local path, or a local path.
 	namedPath
+	// safeArchives makes Go's readers of archives refuse names that lead outside.
+	safeArchives
+	// remoteGit are git's protocols that neither run programs nor read folders.
+	remoteGit
+)
+
+// The only values that safeArchives and remoteGit take.
+const (
+	safeArchivesValue = "tarinsecurepath=0,zipinsecurepath=0"
+	remoteGitValue    = "http:https:ssh"
 )
 
 // policies is the allowlist. What is not in it is not run.
 var policies = map[string]policy{
 	"vendir": {
 		network: true, writes: true, command: "sync",
+		env:   map[string]valueKind{"GODEBUG": safeArchives, "GIT_ALLOW_PROTOCOL": remoteGit},
 		flags: map[string]valueKind{"-f": pathOrStdin, "--file": pathOrStdin, "--lock-file": anyText},
 		need:  []string{"--lock-file=/dev/null"},
-		env:   map[string]valueKind{"GODEBUG": anyText, "GIT_ALLOW_PROTOCOL": anyText},
 	},
 	"ytt": {
 		flags: map[string]valueKind{
@@ -238,9 +248,20 @@ func (k valueKind) check(value string) error {
 	case namedPath:
 		name, target, named := strings.Cut(value, "=")
 		ok = value == "-" || local(value) && (!named || local(target) && local(name) || target == "-")
+	case safeArchives:
+		return only(value, safeArchivesValue)
+	case remoteGit:
+		return only(value, remoteGitValue)
 	}
 	if !ok {
 		return fmt.Errorf("must be a path inside the workspace")
+	}
+	return nil
+}
+
+func only(value, want string) error {
+	if value != want {
+		return fmt.Errorf("must be %q", want)
 	}
 	return nil
 }

@@ -272,7 +272,7 @@ const keychains = "IMGPKG_ACTIVE_KEYCHAINS"
 // and its user, from protocols that run programs or read local folders, and from
 // leaving processes behind.
 var networkEnv = []string{
-	"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=http:https:ssh", "GIT_CONFIG_NOSYSTEM=1",
+	"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=" + remoteGitValue, "GIT_CONFIG_NOSYSTEM=1",
 	"GIT_SSH_COMMAND=ssh -F /dev/null -o BatchMode=yes",
 	"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
 	"GIT_CONFIG_KEY_1=maintenance.auto", "GIT_CONFIG_VALUE_1=false",

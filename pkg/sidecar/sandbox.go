@@ -5,6 +5,7 @@ package sidecar
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,20 +21,22 @@ type sandbox struct {
 	network bool
 }
 
-// systemExec and systemRead are what programs need of the system. Folders such as
-// /etc as a whole, /proc, /root and /run are not among them on purpose: keys,
-// tokens and other processes' environments are there.
+// What programs need of the system, the last only for network access. Folders
+// such as /etc as a whole, /proc, /root and /run are not among them on purpose:
+// keys, tokens and other processes' environments are there.
 var (
 	systemExec = []string{"/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"}
 	systemRead = []string{
-		"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/openssl.cnf",
-		"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust",
-		"/etc/ca-certificates", "/etc/crypto-policies", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf",
-		"/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group",
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime",
 		"/etc/mime.types", "/dev/urandom", "/dev/random", "/dev/zero",
 	}
 	systemWrite = []string{"/dev/null"}
+	networkRead = []string{
+		"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem", "/etc/ssl/openssl.cnf",
+		"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust",
+		"/etc/ca-certificates", "/etc/crypto-policies", "/etc/resolv.conf", "/etc/hosts", "/etc/host.conf",
+		"/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/etc/group",
+	}
 )
 
 const (
@@ -118,13 +121,17 @@ func (s sandbox) enterLandlock(abi int) error {
 	}
 	ruleset := int(fd)
 	defer unix.Close(ruleset)
+	read := append(slices.Clone(systemRead), s.read...)
+	if s.network {
+		read = append(read, networkRead...)
+	}
 	for _, rule := range []struct {
 		paths  []string
 		rights uint64
 	}{
 		{s.write, fsWrite(attr.Handled_access_fs)},
 		{s.exec, fsExec}, {systemExec, fsExec},
-		{s.read, fsRead}, {systemRead, fsRead},
+		{read, fsRead},
 		{systemWrite, unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE},
 	} {
 		for _, p := range rule.paths {
