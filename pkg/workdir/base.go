@@ -100,7 +100,7 @@ func (b *Base) New() (*Dir, error) {
 
 // Open returns the folder called name, made with mode 0700 where it is missing.
 func (b *Base) Open(name string) (*Dir, error) {
-	if name != filepath.Base(name) || name == lockName || !filepath.IsLocal(name) {
+	if name != filepath.Base(name) || name == "." || name == lockName || !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("invalid folder name %q", name)
 	}
 	if err := b.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -141,10 +141,10 @@ func (d *Dir) Close() error {
 
 // reason drops operation and path, which the caller words for the user.
 func reason(err error) error {
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+	for pe := (*fs.PathError)(nil); errors.As(err, &pe); {
 		err = pe.Err
 	}
-	if errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EEXIST) {
 		return errors.New("a file is where a folder is needed")
 	}
 	return err
