@@ -2,14 +2,14 @@
 # Writes what is generated from pkg/apis: deep copies beside the types, CRDs in
 # config/crd, the API reference in docs/api.md.
 #
-#   hack/generate.sh          all of it
-#
 # The kinds of group data.packaging.carvel.dev get no CRD: an aggregated API serves
 # them. Old CRDs are removed first, so that a kind that is gone leaves no file.
 set -eu
 cd "$(dirname "$0")/.."
 
-controller_gen=$(go -C hack/tools/codegen tool -n controller-gen)
+# `make` has built it; without make, the go command does.
+controller_gen=bin/dev/controller-gen
+[ -x "$controller_gen" ] || controller_gen=$(go -C hack/tools/codegen tool -n controller-gen)
 apis=./pkg/apis
 
 "$controller_gen" object paths="$apis/..."

@@ -1,0 +1,84 @@
+// Package docs_test checks the documentation.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// link matches the target of a Markdown link.
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestLinks follows each link to a file or a heading of this repository.
+func TestLinks(t *testing.T) {
+	for _, file := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {
+			target, heading, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := file
+			if target != "" {
+				path = filepath.Join(filepath.Dir(file), target)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Errorf("%s: link to %s: %v", file, m[1], err)
+				continue
+			}
+			if heading != "" && (info.IsDir() || !headings(read(t, path))[heading]) {
+				t.Errorf("%s: link to %s: no such heading", file, m[1])
+			}
+		}
+	}
+}
+
+// documents lists the Markdown files here, in the examples, and README.md.
+func documents(t *testing.T) []string {
+	t.Helper()
+	files := []string{"../README.md"}
+	for _, dir := range []string{".", "../examples"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".md") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// headings returns the anchors that a Markdown file has.
+func headings(text string) map[string]bool {
+	anchors := map[string]bool{}
+	for line := range strings.Lines(text) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			anchors[anchor(title)] = true
+		}
+	}
+	return anchors
+}
+
+// anchor makes what Markdown viewers make of a heading: lower case, words joined
+// by dashes, without punctuation.
+func anchor(title string) string {
+	title = strings.ToLower(strings.TrimSpace(title))
+	title = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(title, "")
+	return strings.ReplaceAll(title, " ", "-")
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
