@@ -21,7 +21,7 @@ func (r *run) cue(ctx context.Context, i int, spec v1alpha1.AppTemplateCue) (out
 	if err != nil {
 		return failed("", err)
 	}
-	dir := fmt.Sprintf("%s/.values-%d", r.req.Root, i)
+	dir := fmt.Sprintf("%s/.garboard-values-%d", r.req.Root, i)
 	values, err := r.values(ctx, dir, spec.ValuesFrom)
 	defer func() {
 		err := r.ws.Remove(context.WithoutCancel(ctx), []string{dir})

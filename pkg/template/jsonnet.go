@@ -51,7 +51,7 @@ func (r *run) jsonnet(ctx context.Context, i int, spec v1alpha1.AppTemplateJsonn
 	}
 	out := r.run(ctx, templatingDir, jsonnetCommand("./"+wrapper, "./"+merged, libraries))
 	// The mark for the end of the stream is of no use to who reads it next.
-	out.stdout = append(bytes.TrimSuffix(out.stdout, []byte("\n...\n")), '\n')
+	out.stdout = bytes.TrimSuffix(out.stdout, []byte("...\n"))
 	return out
 }
 

@@ -27,8 +27,8 @@ var (
 )
 
 // AddSecret hides the values of a Secret: each value as a whole, the lines of keys
-// and certificates, and inside YAML, JSON and properties files what is secret by
-// its name or its looks. A user name is hidden only if no password is beside it,
+// and certificates, and of YAML, JSON and properties files what is secret by its
+// name or its looks. A user name is hidden only if no password is beside it,
 // as a token then takes its place.
 func (r *Redactor) AddSecret(data map[string][]byte) {
 	for key, value := range data {
@@ -39,8 +39,9 @@ func (r *Redactor) AddSecret(data map[string][]byte) {
 				r.Add(string(value))
 			}
 		default:
-			r.Add(string(value))
-			r.AddDocument(string(value))
+			if !r.addDocument(string(value)) {
+				r.Add(string(value))
+			}
 		}
 	}
 	if password := data["password"]; len(password) > 0 {
@@ -50,18 +51,24 @@ func (r *Redactor) AddSecret(data map[string][]byte) {
 
 // AddDocument hides what is secret in the content of a file. Values whose keys do
 // not tell, such as names of images, stay readable.
-func (r *Redactor) AddDocument(text string) {
+func (r *Redactor) AddDocument(text string) { r.addDocument(text) }
+
+// addDocument says whether text has a structure. Hiding such a text as a whole
+// would say nothing for a long one, and hide "a: 1" everywhere for a short one.
+func (r *Redactor) addDocument(text string) (structured bool) {
 	for doc := range strings.SplitSeq("\n"+text, "\n---") {
 		var parsed any
 		if yaml.Unmarshal([]byte(doc), &parsed) == nil {
 			switch parsed.(type) {
 			case map[string]any, []any:
 				r.walk("", parsed, false)
+				structured = true
 				continue
 			}
 		}
 		r.addLines(doc)
 	}
+	return structured
 }
 
 func (r *Redactor) addLines(text string) {

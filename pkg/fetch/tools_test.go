@@ -1,0 +1,267 @@
+package fetch_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/garboard-dev/garboard/pkg/fetch"
+	"github.com/garboard-dev/garboard/test/workspace"
+)
+
+// These tests run the real vendir and git.
+
+func TestVendirInline(t *testing.T) {
+	ws := workspace.New(t)
+	stored := newObjects(secret("a", "values.yml", "a"), secret("b", "values.yml", "b"), configMap("c", "c.yml", "c"))
+	res := fetch.New(stored).Fetch(t.Context(), ws, fetch.Request{Namespace: "team-a", Sources: sources(t, `
+- inline:
+    paths: {x.yml: "default", /abs.yml: "---\nx\n"}
+    pathsFrom:
+    - secretRef: {name: a, directoryPath: one}
+    - secretRef: {name: b, directoryPath: two}
+    - configMapRef: {name: c}
+- inline: {pathsFrom: [{configMapRef: {name: c}}]}
+  path: deep/er
+`)})
+	if res.Failed() {
+		t.Fatal(res.Err, res.Stderr)
+	}
+	want := map[string]string{
+		"0/x.yml": "default", "0/abs.yml": "---\nx\n", "0/one/values.yml": "a", "0/two/values.yml": "b", "0/c.yml": "c", "deep/er/c.yml": "c",
+	}
+	if diff := cmp.Diff(want, ws.Tree("src")); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(res.Stdout, "kind: LockConfig") {
+		t.Errorf("no lock document: %s", res.Stdout)
+	}
+}
+
+// repository makes a git repository with one commit on main and serves it below
+// /r.git; a request without the login is refused if one is given.
+func repository(t *testing.T, user, password string) http.Handler {
+	t.Helper()
+	dir := t.TempDir()
+	work := filepath.Join(dir, "work")
+	backend := "/usr/lib/git-core/git-http-backend"
+	if out, err := exec.Command("git", "--exec-path").Output(); err == nil {
+		backend = filepath.Join(strings.TrimSpace(string(out)), "git-http-backend")
+	}
+	if err := os.MkdirAll(filepath.Join(work, "deploy"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(work, "deploy", "app.yml"), []byte("kind: App\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main", "."}, {"add", "."}, {"commit", "-q", "-m", "first"}, {"tag", "v1.2.0"}, {"tag", "v2.0.0-rc.1"},
+		{"clone", "-q", "--bare", ".", filepath.Join(dir, "r.git")},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = work
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	serve := &cgi.Handler{Path: backend, Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1"}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, p, _ := r.BasicAuth(); user != "" && (u != user || p != password) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			http.Error(w, "login needed", http.StatusUnauthorized)
+			return
+		}
+		serve.ServeHTTP(w, r)
+	})
+}
+
+func TestVendirGit(t *testing.T) {
+	server := httptest.NewServer(repository(t, "", ""))
+	defer server.Close()
+	for name, tc := range map[string]struct{ fields, lock string }{
+		"Branch":    {"ref: origin/main", "commitTitle: first"},
+		"Tag":       {"ref: v1.2.0", "- v1.2.0"},
+		"All":       {"ref: main, depth: 0", "sha: "},
+		"Selection": {"refSelection: {semver: {constraints: '>=1.0.0'}}", "- v1.2.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ws := workspace.New(t)
+			res := fetch.New(newObjects()).Fetch(t.Context(), ws, fetch.Request{
+				Sources: sources(t, fmt.Sprintf("[{git: {url: '%s/r.git', subPath: deploy, %s}}]", server.URL, tc.fields)),
+			})
+			if res.Failed() || !strings.Contains(res.Stdout, tc.lock) {
+				t.Fatalf("%s\n%s\n%s", res.Err, res.Stderr, res.Stdout)
+			}
+			if diff := cmp.Diff(map[string]string{"app.yml": "kind: App\n"}, ws.Tree(res.Root)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestVendirGitLogin: a login works, and a failing one shows the host but nothing
+// of the password, in whatever form git and vendir print it.
+func TestVendirGitLogin(t *testing.T) {
+	server := httptest.NewTLSServer(repository(t, "robot", "right-pass"))
+	defer server.Close()
+	url := server.URL + "/r.git"
+	skip := func(string) bool { return true }
+	for name, tc := range map[string]struct {
+		url, fields, password string
+		skip                  func(string) bool
+		ok                    bool
+	}{
+		"Works":      {url, "secretRef: {name: login}", "right-pass", skip, true},
+		"WorksEager": {url, "secretRef: {name: login}, forceHTTPBasicAuth: true", "right-pass", skip, true},
+		"Wrong":      {url, "secretRef: {name: login}", "wr%ng/p@ss", skip, false},
+		"WrongEager": {url, "secretRef: {name: login}, forceHTTPBasicAuth: true", "wr%ng/p@ss", skip, false},
+		"WrongInURL": {strings.Replace(url, "https://", "https://robot:tok3n@", 1), "depth: 1", "tok3n", skip, false},
+		"BadURL":     {strings.Replace(url, "https://", "https://robot:tok3n%zz@", 1), "depth: 1", "tok3n%zz", skip, false},
+		"Untrusted":  {url, "secretRef: {name: login}, forceHTTPBasicAuth: true", "right-pass", nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := fetch.New(newObjects(secret("login", "username", "robot", "password", tc.password))).Fetch(t.Context(), workspace.New(t), fetch.Request{
+				Sources: sources(t, fmt.Sprintf("[{git: {url: '%s', ref: origin/main, %s}}]", tc.url, tc.fields)), SkipTLS: tc.skip,
+			})
+			if res.Failed() == tc.ok {
+				t.Fatalf("%s\n%s", res.Err, res.Stderr)
+			}
+			all := res.Stdout + res.Stderr + res.Err
+			for _, form := range []string{tc.password, "tok3n", "cm9ib3Q6"} {
+				if strings.Contains(all, form) {
+					t.Errorf("%q is shown: %s", form, all)
+				}
+			}
+			if !tc.ok && !strings.Contains(all, "127.0.0.1") {
+				t.Errorf("the host is not shown: %s", all)
+			}
+			if name == "Untrusted" && !strings.Contains(res.Stderr, "\n(hint: The CA Certificate from URL") {
+				t.Errorf("no hint: %s", res.Stderr)
+			}
+			t.Log(res.Stderr)
+		})
+	}
+}
+
+type member struct {
+	name, content, link string
+	kind                byte
+}
+
+func tarGz(t *testing.T, members ...member) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, m := range members {
+		if m.kind == 0 {
+			m.kind = tar.TypeReg
+		}
+		if err := w.WriteHeader(&tar.Header{Name: m.name, Size: int64(len(m.content)), Typeflag: m.kind, Linkname: m.link, Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(m.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestVendirArchives: an archive is unpacked as a whole or the fetch fails, and
+// nothing lands outside.
+func TestVendirArchives(t *testing.T) {
+	first := member{name: "a/f", content: "f"}
+	for name, tc := range map[string]struct {
+		members []member
+		ok      bool
+	}{
+		"Plain":        {[]member{first, {name: "b", content: "b"}}, true},
+		"LinkInside":   {[]member{first, {name: "a/l", link: "f", kind: tar.TypeSymlink}}, false},
+		"LinkOutside":  {[]member{first, {name: "l", link: "../../etc/passwd", kind: tar.TypeSymlink}}, false},
+		"LinkAbsolute": {[]member{first, {name: "l", link: "/etc/passwd", kind: tar.TypeSymlink}}, false},
+		"HardLink":     {[]member{first, {name: "l", link: "../x", kind: tar.TypeLink}}, false},
+		"LinkThrough":  {[]member{first, {name: "d", link: "/tmp", kind: tar.TypeSymlink}, {name: "d/x", content: "x"}}, false},
+		"Device":       {[]member{first, {name: "d", kind: tar.TypeChar}}, false},
+		"FileTwice":    {[]member{first, {name: "a/f/g", content: "g"}}, false},
+		"NameOutside":  {[]member{first, {name: "../../../../up", content: "x"}}, false},
+		"FirstOutside": {[]member{{name: "../../../../up", content: "x"}, first}, false},
+		"LongName":     {[]member{first, {name: strings.Repeat("n", 300), content: "x"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content := tarGz(t, tc.members...)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+			defer server.Close()
+			ws := workspace.New(t)
+			res := fetch.New(newObjects()).Fetch(t.Context(), ws, fetch.Request{Sources: sources(t, fmt.Sprintf("[{http: {url: '%s/x.tgz'}}]", server.URL))})
+			if res.Failed() == tc.ok {
+				t.Errorf("error %q: %s", res.Err, res.Stderr)
+			}
+			for p := range ws.Tree(".") {
+				if path.Base(p) == "up" {
+					t.Errorf("%s was written", p)
+				}
+			}
+			if tc.ok {
+				if diff := cmp.Diff(map[string]string{"a/f": "f", "b": "b"}, ws.Tree(res.Root)); diff != "" {
+					t.Error(diff)
+				}
+			}
+			t.Log(res.Err, res.Stderr)
+		})
+	}
+}
+
+// TestVendirHTTP: basic authentication, a plain file, a wrong digest.
+func TestVendirHTTP(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, p, _ := r.BasicAuth(); p != "hunter2" {
+			http.Error(w, "login needed", http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte("kind: App\n"))
+	}))
+	defer server.Close()
+	for name, tc := range map[string]struct{ fields, err string }{
+		"Works":   {"secretRef: {name: login}", ""},
+		"NoLogin": {"subPath: ''", "Expected 200 OK, but was '401 Unauthorized'"},
+		"Digest":  {"secretRef: {name: login}, sha256: abc", "Expected digest to match 'sha256:abc'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ws := workspace.New(t)
+			res := fetch.New(newObjects(secret("login", "username", "u", "password", "hunter2"))).Fetch(t.Context(), ws, fetch.Request{
+				Sources: sources(t, fmt.Sprintf("[{http: {url: '%s/app.yml', %s}}]", server.URL, tc.fields)),
+			})
+			if res.Failed() != (tc.err != "") || !strings.Contains(res.Stderr, tc.err) {
+				t.Fatalf("%s\n%s", res.Err, res.Stderr)
+			}
+			if res.Failed() {
+				if res.ExitCode != 1 || res.Err != "Fetching resources: Error (see .status.usefulErrorMessage for details)" || !strings.HasPrefix(res.Stderr, "vendir: Error:") {
+					t.Errorf("code %d, error %q, stderr %q", res.ExitCode, res.Err, res.Stderr)
+				}
+				return
+			}
+			if diff := cmp.Diff(map[string]string{"app.yml": "kind: App\n"}, ws.Tree(res.Root)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
