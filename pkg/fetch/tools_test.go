@@ -18,10 +18,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/garboard-dev/garboard/pkg/fetch"
+	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/test/workspace"
 )
 
 // These tests run the real vendir and git.
+
+// The sidecar's workspace is one.
+var _ fetch.Workspace = (*sidecar.Workspace)(nil)
 
 func TestVendirInline(t *testing.T) {
 	ws := workspace.New(t)

@@ -44,7 +44,7 @@ func (r *run) jsonnet(ctx context.Context, i int, spec v1alpha1.AppTemplateJsonn
 	wrapper, merged := dir+"/wrapper.jsonnet", dir+"/values.jsonnet"
 	files := []tool.File{
 		{Path: wrapper, Content: wrapperProgram(importPath(dir, program))},
-		{Path: merged, Content: valuesProgram(dir, values)},
+		{Path: merged, Content: valuesProgram(dir, r.req.Root, values)},
 	}
 	if err := r.ws.Put(ctx, files); err != nil {
 		return failed(templatingDir, err)
@@ -91,7 +91,7 @@ objects
 `)
 }
 
-func valuesProgram(dir string, files []string) []byte {
+func valuesProgram(dir, root string, files []string) []byte {
 	var b strings.Builder
 	b.WriteString(`local object(file, text) =
   local value = if std.stripChars(text, " \t\r\n") == "" then null else std.parseYaml(text);
@@ -101,8 +101,8 @@ func valuesProgram(dir string, files []string) []byte {
 std.foldl(std.mergePatch, [
 `)
 	for _, f := range files {
-		name := importPath(dir, f)
-		fmt.Fprintf(&b, "  object(%s, importstr %s),\n", literal(name), literal(name))
+		shown := strings.TrimPrefix(f, "./"+root+"/")
+		fmt.Fprintf(&b, "  object(%s, importstr %s),\n", literal(shown), literal(importPath(dir, f)))
 	}
 	b.WriteString("], {})\n")
 	return []byte(b.String())

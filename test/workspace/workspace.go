@@ -1,149 +1,179 @@
-// Package workspace runs the real tools for tests of single packages: in a
-// temporary folder and behind the sidecar's gate, but without the sidecar.
+// Package workspace runs the real tools in the real sidecar for tests of single
+// packages. A package that uses it has
+//
+//	func TestMain(m *testing.M) { workspace.Main(m) }
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/tool"
 )
 
-// Dir is a workspace. Its methods are those of the sidecar's.
-type Dir struct {
-	t     testing.TB
-	path  string
-	tools string
+// serveEnv makes a test binary the sidecar: it holds the folder to work in.
+const serveEnv = "GARBOARD_TEST_SIDECAR"
 
-	mu   sync.Mutex
-	runs []tool.Command
+// base is the folder of the sidecar that Main started.
+var base string
+
+// Main runs the tests beside a sidecar, which is the same binary started again.
+func Main(m *testing.M) {
+	if dir := os.Getenv(serveEnv); dir != "" {
+		serve(dir)
+		return
+	}
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
-// New returns an empty workspace that lives as long as t. It fails t when the
-// tools are not built.
+func serve(dir string) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	tools, err := repository()
+	if err == nil {
+		err = sidecar.Serve(ctx, sidecar.ServerOptions{
+			Socket: socket(dir), WorkDir: work(dir), ToolDir: filepath.Join(tools, "bin", "tools"),
+			Log: slog.New(slog.DiscardHandler),
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sidecar:", err)
+		os.Exit(1)
+	}
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "garboard-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	base = dir
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serveEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	code := m.Run()
+	return code, errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait())
+}
+
+func socket(dir string) string { return filepath.Join(dir, "socket") }
+func work(dir string) string   { return filepath.Join(dir, "work") }
+
+// Dir is a workspace of the sidecar.
+type Dir struct {
+	*sidecar.Workspace
+	t    testing.TB
+	path string
+}
+
+// New opens a workspace that lives as long as t. It fails t when the tools are not
+// built.
 func New(t testing.TB) *Dir {
 	t.Helper()
-	d := &Dir{t: t, path: t.TempDir(), tools: filepath.Join(root(t), "bin", "tools")}
-	for _, sub := range []string{"src", "values", "inline", "keys", "home", "tmp"} {
-		if err := os.Mkdir(filepath.Join(d.path, sub), 0o700); err != nil {
-			t.Fatal(err)
+	Bin(t, "tools/vendir")
+	client := sidecar.NewClient(socket(base))
+	t.Cleanup(func() {
+		if err := client.Shutdown(); err != nil {
+			t.Error(err)
 		}
+	})
+	w, err := client.Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := w.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	d := &Dir{Workspace: w, t: t}
+	d.find()
 	return d
+}
+
+// find learns where the workspace lies, which the sidecar tells nobody.
+func (d *Dir) find() {
+	d.t.Helper()
+	mark := "tmp/" + strings.Map(func(r rune) rune {
+		if r == '/' || r == ' ' {
+			return '-'
+		}
+		return r
+	}, d.t.Name())
+	if err := d.Put(d.t.Context(), []tool.File{{Path: mark}}); err != nil {
+		d.t.Fatal(err)
+	}
+	err := filepath.WalkDir(work(base), func(p string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(p, "/"+mark) {
+			d.path = strings.TrimSuffix(p, "/"+mark)
+			return fs.SkipAll
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another test's workspace was closed
+		}
+		return err
+	})
+	if err == nil {
+		err = d.Remove(d.t.Context(), []string{mark})
+	}
+	if err != nil || d.path == "" {
+		d.t.Fatalf("the workspace is not to be found: %v", err)
+	}
 }
 
 // Bin returns the path of a program in the repository's bin folder, such as
 // dev/age-keygen, and fails t when it is not built.
 func Bin(t testing.TB, name string) string {
 	t.Helper()
-	p := filepath.Join(root(t), "bin", filepath.FromSlash(name))
+	dir, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join(dir, "bin", filepath.FromSlash(name))
 	if _, err := os.Stat(p); err != nil {
 		t.Fatalf("bin/%s is not built: run make tools", name)
 	}
 	return p
 }
 
-func root(t testing.TB) string {
-	t.Helper()
+// repository returns the folder of the main go.mod.
+func repository() (string, error) {
 	dir, err := os.Getwd()
-	for err == nil {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-		dir = filepath.Dir(dir)
+	if err != nil {
+		return "", err
 	}
-	t.Fatal("no go.mod above the working directory")
-	return ""
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("no go.mod above the working directory")
 }
 
 // Path returns the absolute path of p, which is relative to the workspace.
 func (d *Dir) Path(p string) string { return filepath.Join(d.path, filepath.FromSlash(p)) }
 
-// Runs returns the commands so far.
-func (d *Dir) Runs() []tool.Command {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.runs)
-}
-
-// Put writes files.
-func (d *Dir) Put(_ context.Context, files []tool.File) error {
-	for _, f := range files {
-		p := d.Path(f.Path)
-		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(p, f.Content, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Run runs a tool that the gate allows.
-func (d *Dir) Run(ctx context.Context, c tool.Command) (tool.Result, error) {
-	if err := sidecar.Check(c); err != nil {
-		return tool.Result{ExitCode: -1}, err
-	}
-	d.mu.Lock()
-	d.runs = append(d.runs, c)
-	d.mu.Unlock()
-	cmd := exec.CommandContext(ctx, Bin(d.t, "tools/"+c.Name), c.Args...)
-	cmd.Dir = d.Path(c.Dir)
-	cmd.Stdin = bytes.NewReader(c.Stdin)
-	cmd.Env = append([]string{
-		"PATH=" + d.tools + ":/usr/bin:/bin", "HOME=" + d.Path("home"), "TMPDIR=" + d.Path("tmp"),
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LANG=C.UTF-8",
-	}, c.Env...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	res := tool.Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: cmd.ProcessState.ExitCode()}
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		err = nil
-	}
-	return res, err
-}
-
-// List returns the regular files at and below dir that end with one of suffixes.
-func (d *Dir) List(_ context.Context, dir string, suffixes []string) ([]string, error) {
-	var files []string
-	err := fs.WalkDir(os.DirFS(d.path), filepath.ToSlash(filepath.Clean(dir)), func(p string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		if len(suffixes) == 0 || slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(p, s) }) {
-			files = append(files, p)
-		}
-		return nil
-	})
-	return files, err
-}
-
-// Remove removes paths with what is below them.
-func (d *Dir) Remove(_ context.Context, paths []string) error {
-	for _, p := range paths {
-		if err := os.RemoveAll(d.Path(p)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Tree returns the content of each file below dir by path relative to it.
+// Tree returns the content of each file below dir by path relative to it; a link
+// is "-> " and where it leads. A missing dir is empty.
 func (d *Dir) Tree(dir string) map[string]string {
 	d.t.Helper()
 	tree := map[string]string{}
@@ -152,7 +182,10 @@ func (d *Dir) Tree(dir string) map[string]string {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		name, _ := filepath.Rel(base, p)
+		name, err := filepath.Rel(base, p)
+		if err != nil {
+			return err
+		}
 		if e.Type()&fs.ModeSymlink != 0 {
 			target, err := os.Readlink(p)
 			tree[filepath.ToSlash(name)] = "-> " + target
@@ -162,7 +195,7 @@ func (d *Dir) Tree(dir string) map[string]string {
 		tree[filepath.ToSlash(name)] = string(content)
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.t.Fatal(err)
 	}
 	return tree
