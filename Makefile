@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 export GOFLAGS := -buildvcs=false -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo develop)
-FAMILIES := carvel helm sops cue kustomize jsonnet registry kwok codegen
+FAMILIES := carvel helm sops cue kustomize jsonnet registry kwok
 STAMP := bin/.stamp
 FUZZTIME ?= 5s
 
@@ -16,10 +16,10 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/garboard, static
-	@go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/garboard ./cmd/garboard
+	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard
 
 .PHONY: tools
-tools: $(FAMILIES:%=$(STAMP)/%) ## build the tools that the sidecar, tests and code generation run
+tools: $(FAMILIES:%=$(STAMP)/%) ## build the tools that the sidecar and the tests run
 
 .PHONY: devcluster
 devcluster: $(STAMP)/devcluster ## build the control plane for tests
@@ -31,14 +31,14 @@ $(STAMP)/%: hack/build-tools.sh hack/tools/%/go.mod hack/tools/%/go.sum
 	@echo building the tools of hack/tools/$* && hack/build-tools.sh $* && mkdir -p $(@D) && touch $@
 
 .PHONY: update-generated
-update-generated: $(STAMP)/codegen ## generate deepcopy functions, CRDs and what else is generated
+update-generated: ## generate deepcopy functions, CRDs and what else is generated
 	@hack/generate.sh
 
 .PHONY: update
 update: update-generated ## bring all generated files up to date
 
 .PHONY: verify-generated
-verify-generated: $(STAMP)/codegen ## fail if a generated file is out of date
+verify-generated: ## fail if a generated file is out of date
 	@hack/verify-generated.sh
 
 .PHONY: lint

@@ -32,7 +32,7 @@ func ownEnvironment() {
 	for _, p := range e.Processes() {
 		fmt.Println(p.PID())
 	}
-	fmt.Println(filepath.Dir(filepath.Dir(e.LogDir())))
+	fmt.Println(filepath.Dir(e.LogDir()))
 	os.Stdout.Close()
 	select {} // until it is killed
 }

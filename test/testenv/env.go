@@ -20,6 +20,8 @@ import (
 type Options struct {
 	// Nodes is the number of nodes; 0 means 2.
 	Nodes int
+	// LogDir is where all logs go; "" means a folder that Stop removes.
+	LogDir string
 }
 
 // Env is a running control plane and what was started beside it. It is safe for
@@ -31,6 +33,7 @@ type Env struct {
 	Dynamic dynamic.Interface
 
 	root    string
+	logDir  string
 	scratch *scratch.Dir
 	applier *applier
 
@@ -84,7 +87,12 @@ func (e *Env) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{BinDir: e.BinDir("dev"), Dir: dir, Nodes: o.Nodes})
+	if e.logDir = o.LogDir; e.logDir == "" {
+		e.logDir = filepath.Join(e.scratch.Path(), "logs")
+	}
+	e.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		BinDir: e.BinDir("dev"), Dir: dir, LogDir: e.logDir, Nodes: o.Nodes,
+	})
 	if err != nil {
 		return err
 	}
@@ -120,6 +128,9 @@ func (e *Env) onStop(f func()) {
 
 // Root returns the top folder of the repository.
 func (e *Env) Root() string { return e.root }
+
+// LogDir returns the folder with one log for each process.
+func (e *Env) LogDir() string { return e.logDir }
 
 // BinDir returns a folder of built binaries: "" (garboard), "tools" or "dev".
 func (e *Env) BinDir(name string) string { return filepath.Join(e.root, "bin", name) }

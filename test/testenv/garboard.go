@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -114,7 +115,7 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 	}
 	g.Sidecar = &Unit{name: "sidecar", ready: g.sidecarReady, spec: proc.Spec{
 		Name: "sidecar", Path: l.path("bin/garboard"), Args: []string{"--sidecarexec"},
-		LogFile: l.path("logs/sidecar.log"), User: user(sidecarUID),
+		LogFile: filepath.Join(e.logDir, "sidecar.log"), User: user(sidecarUID),
 		Env: append([]string{
 			"PATH=" + l.path("bin/tools") + ":/usr/local/bin:/usr/bin:/bin",
 			"TMPDIR=" + g.SidecarWorkDir,
@@ -129,7 +130,7 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 			"-kubeconfig=" + l.path("controller/kubeconfig"),
 			"-metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
 		}, o.ControllerArgs...),
-		LogFile: l.path("logs/controller.log"), User: user(controllerUID),
+		LogFile: filepath.Join(e.logDir, "controller.log"), User: user(controllerUID),
 		Env: append([]string{
 			"PATH=/usr/bin:/bin",
 			"TMPDIR=" + l.path("controller"),

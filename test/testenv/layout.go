@@ -15,7 +15,6 @@ import (
 //	run/         the socket; the sidecar makes it, their shared group may connect
 //	sidecar/     the sidecar's alone
 //	controller/  the controller's alone
-//	logs/
 type layout struct{ root string }
 
 func (l layout) path(name string) string { return filepath.Join(l.root, name) }

@@ -21,24 +21,25 @@ import (
 	"github.com/garboard-dev/garboard/test/testenv/proc"
 )
 
-// Options say what to start. BinDir and Dir are required.
+// Options say what to start. BinDir, Dir and LogDir are required.
 type Options struct {
 	// BinDir holds devcluster and kwok.
 	BinDir string
-	// Dir is an empty folder for certificates, data and logs; the caller removes it.
+	// Dir is an empty folder for certificates and data; the caller removes it.
 	Dir string
+	// LogDir receives one log for each component.
+	LogDir string
 	// Nodes is the number of nodes; 0 means 2.
 	Nodes int
 }
 
 // ControlPlane is a running control plane. Stop it when done.
 type ControlPlane struct {
-	dir, binDir string
-	ports       ports
-	ca          *pki.CA
-	frontCA     *pki.CA
-	procs       []*proc.Process // in the order of their start
-	audit       *Audit
+	dir, binDir, logDir string
+	ports               ports
+	ca, frontCA         *pki.CA
+	procs               []*proc.Process // in the order of their start
+	audit               *Audit
 }
 
 type ports struct{ etcd, etcdPeer, apiserver int }
@@ -52,7 +53,7 @@ const startTimeout = 3 * time.Minute
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	c := &ControlPlane{dir: o.Dir, binDir: o.BinDir, audit: NewAudit(filepath.Join(o.Dir, "audit.log"))}
+	c := &ControlPlane{dir: o.Dir, binDir: o.BinDir, logDir: o.LogDir, audit: NewAudit(filepath.Join(o.Dir, "audit.log"))}
 	if err := c.start(ctx, max(o.Nodes, 0)); err != nil {
 		c.Stop()
 		return nil, fmt.Errorf("start control plane: %w", err)
@@ -119,7 +120,7 @@ func (c *ControlPlane) run(name string, args ...string) (*proc.Process, error) {
 		Path:    path,
 		Args:    args,
 		Env:     []string{"PATH=/usr/bin:/bin", "HOME=" + c.dir},
-		LogFile: filepath.Join(c.dir, "logs", name+".log"),
+		LogFile: filepath.Join(c.logDir, name+".log"),
 	})
 	if err != nil {
 		return nil, err
@@ -169,9 +170,6 @@ func (c *ControlPlane) Kubeconfig() string { return c.path("admin.kubeconfig") }
 
 // Audit returns the record of all API requests.
 func (c *ControlPlane) Audit() *Audit { return c.audit }
-
-// LogDir returns the folder with one log for each component.
-func (c *ControlPlane) LogDir() string { return c.path("logs") }
 
 // Processes returns the components' processes.
 func (c *ControlPlane) Processes() []*proc.Process { return c.procs }

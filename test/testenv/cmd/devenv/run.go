@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/garboard-dev/garboard/test/testenv"
+	"github.com/garboard-dev/garboard/test/testenv/stories"
+)
+
+// namespace is where the examples go.
+const namespace = "default"
+
+// patience bounds the time until all examples are reconciled: seconds, when
+// nothing else keeps the machine busy.
+const patience = 5 * time.Minute
+
+var apps = schema.GroupVersionResource{Group: "kappctrl.k14s.io", Version: "v1alpha1", Resource: "apps"}
+
+// run shows the examples at work and stays until ctx ends, or ends after the
+// table when once is set.
+func run(ctx context.Context, home string, once bool, out io.Writer) (err error) {
+	lock, err := take(home)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	began := time.Now()
+	fmt.Fprintln(out, "starting a control plane, content servers and Garboard ...")
+	env, err := testenv.Start(ctx, testenv.Options{LogDir: filepath.Join(home, "logs")})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.Stop()) }()
+	servers, err := env.StartServers(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := env.StartGarboard(ctx, testenv.GarboardOptions{}); err != nil {
+		return err
+	}
+	kubeconfig, err := os.ReadFile(env.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	err = errors.Join(lock.write("kubeconfig", string(kubeconfig)), lock.write("registry", servers.Registry.Host()+"\n"))
+	if err != nil {
+		return err
+	}
+	published, err := stories.Publish(ctx, env, servers, namespace)
+	if err != nil {
+		return err
+	}
+	names, err := published.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := published.Apply(ctx, name); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%d examples applied after %.1fs: %s\n", len(names), time.Since(began).Seconds(), strings.Join(names, ", "))
+	failed := settle(ctx, env, len(names))
+	if err := printTable(ctx, env, out); err != nil {
+		return errors.Join(failed, err)
+	}
+	if once {
+		return failed
+	}
+	if failed != nil {
+		fmt.Fprintln(out, failed)
+	}
+	fmt.Fprintf(out, lookFurther, filepath.Join(home, "kubeconfig"), env.BinDir("dev"), filepath.Join(home, "logs"))
+	if err := lock.write("ready", ""); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	fmt.Fprintln(out, "stopping")
+	return nil
+}
+
+const lookFurther = `
+Look further:
+  export KUBECONFIG=%s
+  alias kubectl='%s/devcluster kubectl'
+  kubectl get app -A -w
+  kubectl get app multi-tier -o yaml
+  kubectl get deploy,job,ingress
+Logs of all processes are in %s.
+Ctrl-C, or make down, ends it all.
+`
+
+// settle returns when all Apps are reconciled, with an error when one has failed
+// or time runs out.
+func settle(ctx context.Context, env *testenv.Env, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		list, err := env.Dynamic.Resource(apps).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("wait for the examples: %w", err)
+		}
+		var succeeded, failed []string
+		for _, app := range list.Items {
+			switch {
+			case condition(app, "ReconcileFailed"):
+				message, _, _ := unstructured.NestedString(app.Object, "status", "usefulErrorMessage")
+				failed = append(failed, app.GetName()+": "+message)
+			case condition(app, "ReconcileSucceeded"):
+				succeeded = append(succeeded, app.GetName())
+			}
+		}
+		if len(succeeded)+len(failed) >= want {
+			if len(failed) > 0 {
+				return fmt.Errorf("%d of %d examples failed:\n%s", len(failed), want, strings.Join(failed, "\n"))
+			}
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the examples: %d of %d are reconciled: %w", len(succeeded), want, ctx.Err())
+		}
+	}
+}
+
+func condition(app unstructured.Unstructured, kind string) bool {
+	conditions, _, _ := unstructured.NestedSlice(app.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind && c["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+// printTable prints what `kubectl get app -A` prints, and what the Apps deployed.
+func printTable(ctx context.Context, env *testenv.Env, out io.Writer) error {
+	for _, what := range [][]string{{"app", "-A"}, {"deployments,statefulsets,jobs,ingresses", "-A"}} {
+		table, err := env.Kubectl(ctx, append([]string{"get"}, what...)...)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n$ kubectl get %s\n%s", strings.Join(what, " "), table)
+	}
+	return nil
+}
