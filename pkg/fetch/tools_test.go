@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -119,7 +121,9 @@ func TestVendirGit(t *testing.T) {
 // TestVendirGitLogin: a login works, and a failing one shows the host but nothing
 // of the password, in whatever form git and vendir print it.
 func TestVendirGitLogin(t *testing.T) {
-	server := httptest.NewTLSServer(repository(t, "robot", "right-pass"))
+	server := httptest.NewUnstartedServer(repository(t, "robot", "right-pass"))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
 	defer server.Close()
 	url := server.URL + "/r.git"
 	skip := func(string) bool { return true }

@@ -60,7 +60,10 @@ func validateSource(src v1alpha1.AppFetch) error {
 	case src.Image != nil:
 		return subPath(src.Image.SubPath)
 	case src.HTTP != nil:
-		return errors.Join(subPath(src.HTTP.SubPath), address("url", src.HTTP.URL, "http", "https"))
+		if err := subPath(src.HTTP.SubPath); err != nil {
+			return err
+		}
+		return address("url", src.HTTP.URL, "http", "https")
 	case src.Git != nil:
 		return validateGit(*src.Git)
 	case src.HelmChart != nil:

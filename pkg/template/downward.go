@@ -106,13 +106,13 @@ var relaxed = regexp.MustCompile(`^\{\.?([^{}]+)\}$|^\.?([^{}]+)$`)
 func (r *run) field(fieldPath string) (any, error) {
 	m := relaxed.FindStringSubmatch(fieldPath)
 	if m == nil {
-		return nil, fmt.Errorf("unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'")
+		return nil, errors.New("unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'")
 	}
 	parser := jsonpath.New("fieldPath").AllowMissingKeys(false)
 	if err := parser.Parse("{." + m[1] + m[2] + "}"); err != nil {
 		return nil, err
 	}
-	strings := func(in map[string]string) map[string]any {
+	object := func(in map[string]string) map[string]any {
 		out := map[string]any{}
 		for k, v := range in {
 			out[k] = v
@@ -121,7 +121,7 @@ func (r *run) field(fieldPath string) (any, error) {
 	}
 	results, err := parser.FindResults(map[string]any{"metadata": map[string]any{
 		"name": r.req.Name, "namespace": r.req.Namespace, "uid": r.req.UID,
-		"labels": strings(r.req.Labels), "annotations": strings(r.req.Annotations),
+		"labels": object(r.req.Labels), "annotations": object(r.req.Annotations),
 	}})
 	if err != nil {
 		return nil, err

@@ -2,11 +2,16 @@ package template
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/tool"
 )
+
+// remoteWords are in what kustomize says about a remote base. The sidecar gives it
+// no network, so all it knows is that git or a name server failed.
+var remoteWords = []string{"://", "git@", "git repository", "git fetch"}
 
 const remoteHint = "(hint: remote bases and resources are not fetched while templating; fetch them with spec.fetch and refer to their folder)"
 
@@ -19,9 +24,7 @@ func (r *run) kustomize(ctx context.Context, spec v1alpha1.AppTemplateKustomize)
 		return failed("Checking path: ", err)
 	}
 	out := r.run(ctx, templatingDir, kustomizeCommand(folder))
-	// The sidecar gives kustomize no network, so what it says about a remote base
-	// is that git or a name server failed.
-	if out.stage.Failed() && (strings.Contains(out.stage.Stderr, "://") || strings.Contains(out.stage.Stderr, "git@") || strings.Contains(out.stage.Stderr, "git repository") || strings.Contains(out.stage.Stderr, "git fetch")) {
+	if out.stage.Failed() && slices.ContainsFunc(remoteWords, func(w string) bool { return strings.Contains(out.stage.Stderr, w) }) {
 		out.stage.Stderr = strings.TrimSuffix(out.stage.Stderr, "\n") + "\n" + remoteHint + "\n"
 	}
 	return out

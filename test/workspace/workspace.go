@@ -89,6 +89,13 @@ type Dir struct {
 // built.
 func New(t testing.TB) *Dir {
 	t.Helper()
+	return NewTrusting(t, "")
+}
+
+// NewTrusting is New with certificates that all tools trust besides the system's,
+// until the next call.
+func NewTrusting(t testing.TB, pem string) *Dir {
+	t.Helper()
 	Bin(t, "tools/vendir")
 	client := sidecar.NewClient(socket(base))
 	t.Cleanup(func() {
@@ -96,6 +103,9 @@ func New(t testing.TB) *Dir {
 			t.Error(err)
 		}
 	})
+	if err := client.ApplyCACerts(t.Context(), pem); err != nil {
+		t.Fatal(err)
+	}
 	w, err := client.Open(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,10 @@ var words = map[string]bool{
 // recognisable by its form, such as passwords in addresses. It is not safe for
 // concurrent use.
 type Redactor struct {
-	secrets  map[string]bool
-	patterns []string // longest first; nil when secrets changed
+	secrets map[string]bool
+	// patterns are the forms of the secrets by their first bytes, longest first;
+	// nil when secrets changed.
+	patterns map[[minLength]byte][]string
 }
 
 // Add hides value from now on, wherever it stands, also within longer words.
@@ -135,57 +137,49 @@ func (r *Redactor) hideKnown(s string) string {
 	if r.patterns == nil {
 		r.compile()
 	}
-	var hidden []bool // bytes of s that belong to a secret
-	for _, p := range r.patterns {
-		for from := 0; ; {
-			i := strings.Index(s[from:], p)
-			if i < 0 {
-				break
+	// One pass, whatever the number of patterns: a Secret may hold thousands of
+	// lines, and a tool may print a megabyte.
+	var b strings.Builder
+	end, copied := 0, 0 // where the latest secret ends; what of s is in b
+	for i := 0; i+minLength <= len(s); i++ {
+		for _, p := range r.patterns[head(s[i:])] {
+			if !strings.HasPrefix(s[i:], p) {
+				continue
 			}
-			if hidden == nil {
-				hidden = make([]bool, len(s))
+			if i > end || end == 0 {
+				b.WriteString(s[copied:i])
+				b.WriteString(Mark)
 			}
-			for j := from + i; j < from+i+len(p); j++ {
-				hidden[j] = true
-			}
-			from += i + 1
+			end = max(end, i+len(p))
+			copied = end
+			break // the others are not longer
 		}
 	}
-	if hidden == nil {
+	if end == 0 {
 		return s
 	}
-	var b strings.Builder
-	for i := range len(s) {
-		switch {
-		case !hidden[i]:
-			b.WriteByte(s[i])
-		case i == 0 || !hidden[i-1]:
-			b.WriteString(Mark)
-		}
-	}
+	b.WriteString(s[copied:])
 	return b.String()
 }
 
+// head is the beginning that all patterns of a bucket share.
+func head(s string) [minLength]byte { return [minLength]byte([]byte(s[:minLength])) }
+
 // compile makes the forms of all secrets, each once.
 func (r *Redactor) compile() {
+	r.patterns = map[[minLength]byte][]string{}
 	seen := map[string]bool{}
 	for s := range r.secrets {
 		for _, form := range forms(s) {
-			if len(form) >= minLength && !words[form] {
+			if len(form) >= minLength && !words[form] && !seen[form] {
 				seen[form] = true
+				r.patterns[head(form)] = append(r.patterns[head(form)], form)
 			}
 		}
 	}
-	r.patterns = make([]string, 0, len(seen))
-	for form := range seen {
-		r.patterns = append(r.patterns, form)
+	for _, bucket := range r.patterns {
+		slices.SortFunc(bucket, func(a, b string) int { return len(b) - len(a) })
 	}
-	slices.SortFunc(r.patterns, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
 }
 
 // forms returns s and what tools print instead of it: quoted, escaped for an
