@@ -32,7 +32,7 @@ const serveEnv = "SIDECAR_TEST_SERVE"
 
 func TestMain(m *testing.M) {
 	if slices.Contains(sidecar.Tools(), filepath.Base(os.Args[0])) {
-		os.Exit(script(os.Stdin))
+		syscall.Exit(script(os.Stdin)) // os.Exit would wait a second for the race detector
 	}
 	if v := os.Getenv(serveEnv); v != "" {
 		f := strings.Split(v, ":")
@@ -104,6 +104,8 @@ func act(verb string, arg []string) error {
 		return os.WriteFile(arg[0], []byte(arg[1]), 0o644)
 	case "mkdir":
 		return os.Mkdir(arg[0], fsMode(arg[1]))
+	case "chmod":
+		return os.Chmod(arg[0], fsMode(arg[1]))
 	case "link":
 		return os.Symlink(arg[0], arg[1])
 	case "hardlink":

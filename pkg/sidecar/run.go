@@ -41,6 +41,7 @@ func (w *workspace) run(ctx context.Context, c tool.Command) (tool.Result, error
 	failed := tool.Result{ExitCode: -1}
 	p, err := allow(c)
 	if err != nil {
+		w.server.log.WarnContext(ctx, "Command refused", "tool", c.Name)
 		return failed, err
 	}
 	r := &run{workspace: w, command: c, policy: p}

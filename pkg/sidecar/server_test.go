@@ -112,3 +112,8 @@ func TestRunEachTool(t *testing.T) {
 		})
 	}
 }
+
+func quiet(o sidecar.ServerOptions) sidecar.ServerOptions {
+	o.Log = slog.New(slog.DiscardHandler)
+	return o
+}
