@@ -45,12 +45,18 @@ func registryWithLogin(t *testing.T) *httptest.Server {
 	return server
 }
 
-// push stores an image with one layer.
-func push(t *testing.T, server *httptest.Server, repo string, layer []byte, layerType types.MediaType, change func(v1.Image) (v1.Image, error)) {
+// image is an image with one layer and what change makes of it.
+type image struct {
+	layer  []byte
+	kind   types.MediaType
+	change func(v1.Image) (v1.Image, error)
+}
+
+func push(t *testing.T, server *httptest.Server, repo string, of image) {
 	t.Helper()
-	img, err := mutate.Append(mutate.MediaType(empty.Image, types.OCIManifestSchema1), mutate.Addendum{Layer: static.NewLayer(layer, layerType)})
-	if err == nil && change != nil {
-		img, err = change(img)
+	img, err := mutate.Append(mutate.MediaType(empty.Image, types.OCIManifestSchema1), mutate.Addendum{Layer: static.NewLayer(of.layer, of.kind)})
+	if err == nil && of.change != nil {
+		img, err = of.change(img)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -75,18 +81,25 @@ func certificate(server *httptest.Server) string {
 // registry with an authority of its own.
 func TestVendirRegistry(t *testing.T) {
 	server := registryWithLogin(t)
-	push(t, server, "team/app:1.0.0", tarGz(t, member{name: "config/app.yml", content: "kind: App\n"}), types.OCILayer, nil)
-	push(t, server, "team/app:1.1.0-rc.1", tarGz(t, member{name: "rc", content: ""}), types.OCILayer, nil)
-	push(t, server, "team/bundle:1.0.0", tarGz(t,
-		member{name: "app.yml", content: "kind: App\n"},
-		member{name: ".imgpkg/images.yml", content: "apiVersion: imgpkg.carvel.dev/v1alpha1\nkind: ImagesLock\n"},
-	), types.OCILayer, func(img v1.Image) (v1.Image, error) {
-		return mutate.Config(img, v1.Config{Labels: map[string]string{"dev.carvel.imgpkg.bundle": "true"}})
+	push(t, server, "team/app:1.0.0", image{layer: tarGz(t, member{name: "config/app.yml", content: "kind: App\n"}), kind: types.OCILayer})
+	push(t, server, "team/app:1.1.0-rc.1", image{layer: tarGz(t, member{name: "rc"}), kind: types.OCILayer})
+	push(t, server, "team/bundle:1.0.0", image{
+		layer: tarGz(t,
+			member{name: "app.yml", content: "kind: App\n"},
+			member{name: ".imgpkg/images.yml", content: "apiVersion: imgpkg.carvel.dev/v1alpha1\nkind: ImagesLock\n"},
+		),
+		kind: types.OCILayer,
+		change: func(img v1.Image) (v1.Image, error) {
+			return mutate.Config(img, v1.Config{Labels: map[string]string{"dev.carvel.imgpkg.bundle": "true"}})
+		},
 	})
-	push(t, server, "a/b/chart:1.2.3", tarGz(t, member{name: "chart/Chart.yaml", content: "apiVersion: v2\nname: chart\nversion: 1.2.3\n"}),
-		"application/vnd.cncf.helm.chart.content.v1.tar+gzip", func(img v1.Image) (v1.Image, error) {
+	push(t, server, "a/b/chart:1.2.3", image{
+		layer: tarGz(t, member{name: "chart/Chart.yaml", content: "apiVersion: v2\nname: chart\nversion: 1.2.3\n"}),
+		kind:  "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+		change: func(img v1.Image) (v1.Image, error) {
 			return mutate.ConfigMediaType(img, "application/vnd.cncf.helm.config.v1+json"), nil
-		})
+		},
+	})
 	docker := func(password string) *corev1.Secret {
 		auth := base64.StdEncoding.EncodeToString([]byte("robot:" + password))
 		s := secret("docker-"+password, ".dockerconfigjson", fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host(server), auth))
