@@ -26,6 +26,7 @@ type depsFactory struct {
 	records   *records
 	types     *runTypes
 	objects   *objects
+	denied    *denied
 	warnings  bool
 	target    sync.Once
 }
@@ -42,7 +43,7 @@ func (f *depsFactory) DynamicClient(opts cmdcore.DynamicClientOpts) (dynamic.Int
 	if err != nil {
 		return nil, err
 	}
-	return &dynamicClient{Interface: client, objects: f.objects, gone: f.gone}, nil
+	return &dynamicClient{Interface: client, objects: f.objects, denied: f.denied, gone: f.gone}, nil
 }
 
 // CoreClient returns a client for built-in kinds and for discovery.
@@ -54,7 +55,7 @@ func (f *depsFactory) CoreClient() (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &coreClient{Interface: client, records: f.records, types: f.types}, nil
+	return &coreClient{Interface: client, deps: f}, nil
 }
 
 // core returns a client for what kapp keeps about Apps, past our own memory.
@@ -107,27 +108,30 @@ func (w lineWriter) Write(b []byte) (int, error) {
 // coreClient is a client that remembers kapp's records and shares discovery.
 type coreClient struct {
 	kubernetes.Interface
-	records *records
-	types   *runTypes
+	deps *depsFactory
 }
 
 func (c *coreClient) CoreV1() corev1client.CoreV1Interface {
-	return &coreV1{CoreV1Interface: c.Interface.CoreV1(), records: c.records}
+	return &coreV1{CoreV1Interface: c.Interface.CoreV1(), deps: c.deps}
 }
 
 func (c *coreClient) Discovery() discovery.DiscoveryInterfaces {
-	return &sharedDiscovery{DiscoveryInterfaces: c.Interface.Discovery(), types: c.types}
+	return &sharedDiscovery{DiscoveryInterfaces: c.Interface.Discovery(), types: c.deps.types}
 }
 
 type coreV1 struct {
 	corev1client.CoreV1Interface
-	records *records
+	deps *depsFactory
 }
 
 func (c *coreV1) ConfigMaps(namespace string) corev1client.ConfigMapInterface {
 	live := c.CoreV1Interface.ConfigMaps(namespace)
-	if namespace != c.records.namespace {
+	if namespace != c.deps.records.namespace {
 		return live
 	}
-	return &recordMaps{ConfigMapInterface: live, records: c.records}
+	return &recordMaps{ConfigMapInterface: live, records: c.deps.records}
+}
+
+func (c *coreV1) Namespaces() corev1client.NamespaceInterface {
+	return &namespaces{NamespaceInterface: c.CoreV1Interface.Namespaces(), denied: c.deps.denied}
 }

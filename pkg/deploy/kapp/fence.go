@@ -3,16 +3,28 @@ package kapp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // refusal answers a request of a run that was ended. Forbidden is what makes
 // kapp give up: most other errors it tries again for a minute.
-const refusal = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
-	`"message":"this run was canceled","reason":"Forbidden","code":403}`
+const (
+	refusalMessage = "this run was canceled"
+	refusal        = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",` +
+		`"message":"` + refusalMessage + `","reason":"Forbidden","code":403}`
+)
+
+// isRefusal says whether err comes from a closed fence.
+func isRefusal(err error) bool {
+	s := apierrors.APIStatus(nil)
+	return errors.As(err, &s) && s.Status().Message == refusalMessage
+}
 
 // fence stands between one run of kapp, which knows no cancellation, and the
 // API server. Once closed it lets nothing pass, so the run has no effect any

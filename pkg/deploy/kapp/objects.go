@@ -63,6 +63,7 @@ func (o *objects) take(key string) *unstructured.Unstructured {
 type dynamicClient struct {
 	dynamic.Interface
 	objects *objects
+	denied  *denied
 	gone    func(schema.GroupVersionResource) bool
 }
 
@@ -80,7 +81,10 @@ type namespaceable struct {
 }
 
 func (n *namespaceable) Namespace(namespace string) dynamic.ResourceInterface {
-	return &resource{ResourceInterface: n.live.Namespace(namespace), client: n.client, gvr: n.gvr, namespace: namespace}
+	return &resource{
+		ResourceInterface: n.live.Namespace(namespace), client: n.client, gvr: n.gvr,
+		namespace: namespace, everywhere: namespace == "",
+	}
 }
 
 // resource is one kind in one namespace.
@@ -89,6 +93,8 @@ type resource struct {
 	client    *dynamicClient
 	gvr       schema.GroupVersionResource
 	namespace string
+	// everywhere says that a namespaced kind is asked for in all namespaces.
+	everywhere bool
 }
 
 func (r *resource) key(name string) string {
@@ -147,7 +153,17 @@ func (r *resource) Get(ctx context.Context, name string, opts metav1.GetOptions,
 // List takes a kind that the cluster stopped to serve for one without objects,
 // which is what kapp makes of it when its knowledge of kinds is new.
 func (r *resource) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	list, err := r.ResourceInterface.List(ctx, opts)
+	var list *unstructured.UnstructuredList
+	ask := func() (err error) {
+		list, err = r.ResourceInterface.List(ctx, opts)
+		return err
+	}
+	var err error
+	if r.everywhere {
+		err = r.client.denied.list(r.gvr.String(), ask)
+	} else {
+		err = ask()
+	}
 	if apierrors.IsNotFound(err) && r.client.gone(r.gvr) {
 		return &unstructured.UnstructuredList{}, nil
 	}

@@ -65,8 +65,9 @@ type Runner struct {
 
 // targetState is what runs of one target leave for the next.
 type targetState struct {
-	memo *recordMemo
-	used time.Time
+	memo   *recordMemo
+	denied *denied
+	used   time.Time
 }
 
 // New returns a Runner.
@@ -255,7 +256,7 @@ func (r *Runner) leave(ended *run) {
 func (r *Runner) newRun(req deploy.Request, j job) *run {
 	target := req.Target
 	cluster := clusterKey(target.Config, target.Key)
-	types, memo := r.shared(cluster, target.Key)
+	types, state := r.shared(cluster, target.Key)
 	app := deploy.AppName(req.Name, req.Suffix)
 	out := &output{}
 	ui := newRunUI(out)
@@ -265,9 +266,10 @@ func (r *Runner) newRun(req deploy.Request, j job) *run {
 		http:      &http.Client{Transport: fence},
 		namespace: target.Namespace,
 		ui:        ui,
-		records:   newRecords(target.RecordNamespace(), app, memo, j.command == "deploy"),
+		records:   newRecords(target.RecordNamespace(), app, state.memo, j.command == "deploy"),
 		types:     &runTypes{cluster: types},
 		objects:   &objects{off: j.demands.rules},
+		denied:    state.denied,
 	}
 	return &run{
 		app:      cluster + "/" + target.RecordNamespace() + "/" + app,
@@ -285,7 +287,7 @@ func (r *Runner) newRun(req deploy.Request, j job) *run {
 
 // shared returns the state of a cluster and of a target, and lets go of what was
 // not used for long.
-func (r *Runner) shared(cluster, target string) (*clusterTypes, *recordMemo) {
+func (r *Runner) shared(cluster, target string) (*clusterTypes, *targetState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -296,7 +298,7 @@ func (r *Runner) shared(cluster, target string) (*clusterTypes, *recordMemo) {
 				delete(r.targets, k)
 			}
 		}
-		t = &targetState{memo: newRecordMemo()}
+		t = &targetState{memo: newRecordMemo(), denied: &denied{}}
 		r.targets[target] = t
 	}
 	t.used = now
@@ -305,5 +307,5 @@ func (r *Runner) shared(cluster, target string) (*clusterTypes, *recordMemo) {
 		c = &clusterTypes{}
 		r.clusters[cluster] = c
 	}
-	return c, t.memo
+	return c, t
 }

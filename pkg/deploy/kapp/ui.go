@@ -10,9 +10,9 @@ import (
 	"github.com/garboard-dev/garboard/pkg/deploy"
 )
 
-// applyingPattern ends the pattern of the line by which kapp says that it begins
-// to change the cluster. Text of users and Pods is never in the pattern.
-const applyingPattern = ": ---- applying %d changes %s ----\n"
+// applyingSection is in the pattern of the line by which kapp says that it begins
+// to change the cluster. Text of users and Pods is an argument, never a pattern.
+const applyingSection = "M: ---- applying "
 
 // output collects what a run prints, cleaned. Safe for concurrent use.
 type output struct {
@@ -100,7 +100,7 @@ func (u *runUI) PrintLinef(pattern string, args ...any) {
 }
 
 func (u *runUI) BeginLinef(pattern string, args ...any) {
-	if strings.HasSuffix(pattern, applyingPattern) {
+	if strings.Contains(pattern, applyingSection) {
 		u.out.setApplying()
 	}
 	u.mu.Lock()
