@@ -15,8 +15,8 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: ## build bin/garboard, static
-	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard
+build: ## build bin/garboard and the sidecar's ssh, static
+	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard && go build -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh
 
 .PHONY: tools
 tools: $(FAMILIES:%=$(STAMP)/%) ## build the tools that the sidecar and the tests run
@@ -73,7 +73,7 @@ bench: build tools devcluster ## end-to-end benchmarks: prints a table and write
 
 .PHONY: run
 run: build tools devcluster ## show Garboard at work on a real control plane; ONCE=1 ends after the table
-	@go run ./test/testenv/cmd/devenv run $(if $(ONCE),-once)
+	@go build -o bin/dev/devenv ./test/testenv/cmd/devenv && bin/dev/devenv run $(if $(ONCE),-once)
 
 .PHONY: up
 up: build tools devcluster ## the same in the background; kubeconfig at .dev/kubeconfig

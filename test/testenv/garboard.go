@@ -22,8 +22,9 @@ import (
 // group, which owns the folder of the sidecar's socket.
 const (
 	controllerUID = 10001
-	sidecarUID    = 10002
-	sharedGID     = 10000
+	// sidecarUID is "nobody": OpenSSH refuses to run for a user without a name.
+	sidecarUID = 65534
+	sharedGID  = 10000
 )
 
 // SystemNamespace and ControllerAccount are where Garboard is installed and whom

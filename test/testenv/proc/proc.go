@@ -104,6 +104,9 @@ func Start(spec Spec) (*Process, error) {
 // PID returns the process id, also after the end of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// Args returns the arguments that the process was started with.
+func (p *Process) Args() []string { return p.spec.Args }
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -41,8 +41,7 @@ func take(home string) (*lock, error) {
 	}
 	l := &lock{home: home, file: f}
 	l.forget()
-	err = errors.Join(f.Truncate(0), os.RemoveAll(filepath.Join(home, "logs")))
-	if err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteString(strconv.Itoa(os.Getpid()))
 	}
 	if err != nil {

@@ -35,6 +35,9 @@ func run(ctx context.Context, home string, once bool, out io.Writer) (err error)
 		return err
 	}
 	defer lock.release()
+	if err := os.RemoveAll(filepath.Join(home, "logs")); err != nil { // of the last run
+		return err
+	}
 	began := time.Now()
 	fmt.Fprintln(out, "starting a control plane, content servers and Garboard ...")
 	env, err := testenv.Start(ctx, testenv.Options{LogDir: filepath.Join(home, "logs")})

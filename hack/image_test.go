@@ -1,0 +1,54 @@
+// Package hack_test checks that what is built, copied and allowed is the same.
+package hack_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/garboard-dev/garboard/pkg/sidecar"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// TestImageHasTheAllowedTools: a tool that is allowed and not in the image fails
+// for every user; one that is in the image and not allowed is of no use.
+func TestImageHasTheAllowedTools(t *testing.T) {
+	var copied []string
+	for _, m := range regexp.MustCompile(`/src/bin/tools/([a-z]+)`).FindAllStringSubmatch(read(t, "../Dockerfile"), -1) {
+		copied = append(copied, m[1])
+	}
+	if diff := cmp.Diff(sidecar.Tools(), copied); diff != "" {
+		t.Errorf("Dockerfile: -allowed +copied:\n%s", diff)
+	}
+	m := regexp.MustCompile(`(?m)^sidecar="(.*)"$`).FindStringSubmatch(read(t, "build-tools.sh"))
+	if m == nil {
+		t.Fatal("build-tools.sh: no list of the sidecar's tools")
+	}
+	built := strings.Fields(m[1])
+	slices.Sort(built)
+	if diff := cmp.Diff(sidecar.Tools(), built); diff != "" {
+		t.Errorf("build-tools.sh: -allowed +built:\n%s", diff)
+	}
+}
+
+// TestMakefileDescribesItsTargets: `make` lists a target by its description.
+func TestMakefileDescribesItsTargets(t *testing.T) {
+	makefile := read(t, "../Makefile")
+	for _, m := range regexp.MustCompile(`(?m)^\.PHONY: (.*)$`).FindAllStringSubmatch(makefile, -1) {
+		if !regexp.MustCompile(`(?m)^` + m[1] + `:.* ## .`).MatchString(makefile) {
+			t.Errorf("target %s has no description", m[1])
+		}
+	}
+}
