@@ -155,4 +155,3 @@ type clusters struct{ *access.Resolver }
 func (c clusters) Facts(req access.Request) template.Facts {
 	return c.Resolver.Facts(req, compatibleVersion)
 }
-
