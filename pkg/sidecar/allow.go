@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"encoding/csv"
 	"fmt"
 	"maps"
 	"path"
@@ -42,6 +43,8 @@ const (
 	localPath
 	// pathOrStdin is localPath or "-".
 	pathOrStdin
+	// pathList has paths, or "-", with commas between and quoted as in a CSV file.
+	pathList
 	// namedPath is NAME=PATH with a local path, or a local path.
 	namedPath
 	// safeArchives makes Go's readers of archives refuse names that lead outside.
@@ -72,7 +75,7 @@ var policies = map[string]policy{
 	},
 	"kbld": {
 		network: true,
-		flags:   map[string]valueKind{"-f": pathOrStdin, "--file": pathOrStdin, "--build": anyText},
+		flags:   map[string]valueKind{"-f": pathList, "--file": pathList, "--build": anyText},
 		need:    []string{"--build=false"},
 	},
 	"helm": {
@@ -80,7 +83,7 @@ var policies = map[string]policy{
 		env:     map[string]valueKind{"KUBERNETES_SERVICE_HOST": anyText, "KUBERNETES_SERVICE_PORT": anyText},
 		flags: map[string]valueKind{
 			"-n": anyText, "--namespace": anyText, "--include-crds": noValue, "--skip-tests": noValue, "--kube-version": anyText,
-			"-a": anyText, "--api-versions": anyText, "-f": pathOrStdin, "--values": pathOrStdin,
+			"-a": anyText, "--api-versions": anyText, "-f": pathList, "--values": pathList,
 		},
 		operands: nameAndPath,
 	},
@@ -245,9 +248,13 @@ func (k valueKind) check(value string) error {
 		ok = local(value)
 	case pathOrStdin:
 		ok = value == "-" || local(value)
+	case pathList:
+		items, err := csv.NewReader(strings.NewReader(value)).Read()
+		ok = err == nil && !slices.ContainsFunc(items, func(p string) bool { return p != "-" && !local(p) })
 	case namedPath:
 		name, target, named := strings.Cut(value, "=")
-		ok = value == "-" || local(value) && (!named || local(target) && local(name) || target == "-")
+		// A leading @ names a library of ytt's, with a path behind it.
+		ok = value == "-" || !strings.HasPrefix(value, "@") && local(value) && (!named || local(target) && local(name) || target == "-")
 	case safeArchives:
 		return only(value, safeArchivesValue)
 	case remoteGit:

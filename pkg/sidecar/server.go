@@ -43,7 +43,7 @@ type server struct {
 // workspaces and returns nil. Any other return is an error at the start.
 //
 // It makes this process adopt orphans, so that nothing that a tool left behind
-// outlives it.
+// outlives it. So other children of this process must stay in its session.
 func Serve(ctx context.Context, o ServerOptions) error {
 	if err := o.Validate(); err != nil {
 		return err

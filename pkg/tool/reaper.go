@@ -19,8 +19,9 @@ import (
 
 // Reaper collects orphans: processes that a tool left behind and that became
 // children of this process, as they do for process 1 of a container. It never
-// takes the exit code of a child that a Process waits for, nor one of a child in
-// this process's own group, which somebody else here started and waits for.
+// takes the exit code of a child that a Process waits for, nor does it touch a child
+// in this process's own session, which somebody else here started and waits for: a
+// Process has a session of its own, and nothing in it can come back to ours.
 //
 // A nil *Reaper is valid and does nothing.
 type Reaper struct {
@@ -91,8 +92,9 @@ func (r *Reaper) ours(pid int) bool {
 	if _, ok := r.tracked.Load(pid); ok {
 		return true
 	}
-	group, err := unix.Getpgid(pid)
-	return err != nil || group == unix.Getpgrp()
+	theirs, err := unix.Getsid(pid)
+	own, ownErr := unix.Getsid(0)
+	return err != nil || ownErr != nil || theirs == own
 }
 
 // collect reaps orphans until the next dead child is none. A dead child of ours

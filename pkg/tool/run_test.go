@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -215,6 +216,41 @@ func TestReaper(t *testing.T) {
 	}
 	wg.Wait()
 	until(t, "no children are left", func() bool { return len(processes(t)) == 0 })
+}
+
+// TestReaperLeavesOthers: a child that somebody else started keeps its exit code,
+// and its life, also in a group of its own.
+func TestReaperLeavesOthers(t *testing.T) {
+	r := reaping(t)
+	other := exec.Command("/bin/sh", "-c", "read line; exit 7")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		p := sh(t, "setsid sleep 0.01 & exit 0")
+		p.Reaper = r
+		if _, err := p.Run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	stdin.Close()
+	until(t, "the other child is dead", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", other.Process.Pid))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	p := sh(t, "exit 0") // its end wakes the reaper
+	p.Reaper = r
+	if _, err := p.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := other.Wait(); other.ProcessState == nil || other.ProcessState.ExitCode() != 7 {
+		t.Errorf("exit code was taken: %v, %v", other.ProcessState, err)
+	}
 }
 
 // processes returns the children of this process, dead or alive.

@@ -16,23 +16,23 @@ type Usage struct {
 	Entries int64
 }
 
-// Over says whether u is past a limit of cap; a limit of 0 is none.
-func (u Usage) Over(cap Usage) bool {
-	return cap.Bytes > 0 && u.Bytes > cap.Bytes || cap.Entries > 0 && u.Entries > cap.Entries
+// Over says whether u is past limit; a limit of 0 is none.
+func (u Usage) Over(limit Usage) bool {
+	return limit.Bytes > 0 && u.Bytes > limit.Bytes || limit.Entries > 0 && u.Entries > limit.Entries
 }
 
 // Measure adds up folders, given as absolute paths. It stops early once the sum is
-// past a limit of cap, so a folder that grows without end cannot keep it busy. It
+// past limit, so a folder that grows without end cannot keep it busy. It
 // may run while tools write: what vanishes under it is not counted.
-func Measure(cap Usage, dirs ...string) Usage {
+func Measure(limit Usage, dirs ...string) Usage {
 	var u Usage
 	for _, dir := range dirs {
-		u.add(dir, cap)
+		u.add(dir, limit)
 	}
 	return u
 }
 
-func (u *Usage) add(dir string, cap Usage) {
+func (u *Usage) add(dir string, limit Usage) {
 	// Plain paths and not os.Root: this only counts, and os.Root opens each parent
 	// anew for each entry, which is slow for hundreds of thousands of them.
 	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
@@ -46,7 +46,7 @@ func (u *Usage) add(dir string, cap Usage) {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
 			u.Bytes += size(info)
 		}
-		if u.Over(cap) {
+		if u.Over(limit) {
 			return errStop
 		}
 		return nil
