@@ -190,6 +190,8 @@ func (r *run) over(folders []string) error {
 		return &limitError{fmt.Sprintf("%s was ended: it wrote more than %d bytes into its work folder", r.command.Name, limit.Bytes)}
 	case used.Entries > limit.Entries:
 		return &limitError{fmt.Sprintf("%s was ended: it made more than %d files and folders in its work folder", r.command.Name, limit.Entries)}
+	case used.Closed:
+		return &limitError{fmt.Sprintf("%s was ended: it made a folder that cannot be looked into", r.command.Name)}
 	}
 	return nil
 }

@@ -14,6 +14,9 @@ type Usage struct {
 	Bytes int64
 	// Entries counts files, folders and links, without the folder itself.
 	Entries int64
+	// Closed says that there is a folder whose content cannot be seen, because a
+	// tool took the rights away.
+	Closed bool
 }
 
 // Over says whether u is past limit; a limit of 0 is none.
@@ -40,7 +43,8 @@ func (u *Usage) add(dir string, limit Usage) {
 			return nil
 		}
 		if err != nil {
-			return nil // vanished or closed by its tool; its parent goes on
+			u.Closed = u.Closed || errors.Is(err, fs.ErrPermission)
+			return nil // else it vanished
 		}
 		u.Entries++
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
