@@ -1,6 +1,7 @@
 package kapp
 
 import (
+	"context"
 	"net/http"
 	"sync"
 
@@ -58,9 +59,15 @@ func (f *depsFactory) CoreClient() (kubernetes.Interface, error) {
 	return &coreClient{Interface: client, deps: f}, nil
 }
 
-// core returns a client for what kapp keeps about Apps, past our own memory.
-func (f *depsFactory) core() (corev1client.CoreV1Interface, error) {
-	return corev1client.NewForConfigAndClient(f.config, f.http)
+// flush sends what the records hold back.
+func (f *depsFactory) flush() {
+	core, err := corev1client.NewForConfigAndClient(f.config, f.http)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushFor)
+	defer cancel()
+	f.records.flush(ctx, core.ConfigMaps(f.records.namespace))
 }
 
 // gone says whether the cluster does not serve gvr any more.

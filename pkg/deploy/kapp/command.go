@@ -16,6 +16,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// kapp's commands.
+const (
+	deployCommand  = "deploy"
+	deleteCommand  = "delete"
+	inspectCommand = "inspect"
+)
+
 // manifestName is the path of the manifest in manifestFS.
 const manifestName = "stdin"
 
@@ -33,24 +40,24 @@ func newCommand(name string, u *runUI, deps *depsFactory, manifest []byte) *cobr
 	flags := cmdcore.NewFlagsFactory(deps, deps)
 	var sub *cobra.Command
 	switch name {
-	case "deploy":
+	case deployCommand:
 		o := cmdapp.NewDeployOptions(u, deps, log, preflight.NewRegistry(map[string]preflight.Check{
 			"PermissionValidation": permissions.NewPreflight(deps, false),
 			"CRDUpgradeSafety":     crdupgradesafety.NewPreflight(deps, false),
 		}))
 		o.FileSystem = manifestFS(manifest)
 		sub = cmdapp.NewDeployCmd(o, flags)
-	case "delete":
+	case deleteCommand:
 		sub = cmdapp.NewDeleteCmd(cmdapp.NewDeleteOptions(u, deps, log), flags)
-	case "inspect":
+	case inspectCommand:
 		sub = cmdapp.NewInspectCmd(cmdapp.NewInspectOptions(u, deps, log), flags)
 	}
 	_, tty := sub.Annotations[cmdapp.TTYByDefaultKey]
 	sub.Flags().BoolVar(&tty, "tty", tty, "Force TTY-like output")
 
 	root := &cobra.Command{Use: "kapp", SilenceErrors: true, SilenceUsage: true}
-	root.SetOut(outWriter{u.out})
-	root.SetErr(errWriter{u.out})
+	root.SetOut(u.out)
+	root.SetErr(u.err)
 	var (
 		uiFlags      kappcmd.UIFlags
 		loggerFlags  kappcmd.LoggerFlags

@@ -1,9 +1,9 @@
 package kapp_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +20,12 @@ import (
 
 var env *testenv.Env
 
-func TestMain(m *testing.M) { testenv.Main(m, &env, testenv.Options{}) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childArg {
+		os.Exit(kapp.ChildMain(os.Stdin, os.Stdout, os.Stderr))
+	}
+	testenv.Main(m, &env, testenv.Options{})
+}
 
 // counter counts the requests of one test's target.
 type counter struct {
@@ -148,5 +153,3 @@ func (b *bench) configMap(name string) *corev1.ConfigMap {
 func configMap(name, value string) string {
 	return fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  key: %q\n", name, value)
 }
-
-var _ = context.Background

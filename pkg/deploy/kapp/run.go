@@ -11,6 +11,7 @@ import (
 	cmdapp "carvel.dev/kapp/pkg/kapp/cmd/app"
 	uierrs "github.com/cppforlife/go-cli-ui/errors"
 
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/deploy"
 	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/pkg/tool"
@@ -19,8 +20,12 @@ import (
 // progressEvery is how often a run's output is looked at.
 const progressEvery = 200 * time.Millisecond
 
-// flushFor bounds the one write that a run may leave to its end.
-const flushFor = 10 * time.Second
+const (
+	// flushFor bounds the one write that a run may leave to its end.
+	flushFor = 10 * time.Second
+	// lingerFor is how long goroutines of a run that has ended may still read.
+	lingerFor = 5 * time.Second
+)
 
 // States of a run.
 const (
@@ -40,15 +45,20 @@ type run struct {
 	out      *output
 	fence    *fence
 
+	child []string // the command of a process to run kapp in; nil: in this one
+
 	state    atomic.Int32
-	exitCode int           // set before done is closed
-	done     chan struct{} // closed when the goroutine has ended
-	quiet    chan struct{} // closed to end the reports
+	exitCode int                        // set before done is closed
+	recorded *v1alpha1.KappDeployStatus // the same
+	done     chan struct{}              // closed when the goroutine has ended
+	quiet    chan struct{}              // closed to end the reports
 }
 
 // execute runs the command to its end, whatever happens.
 func (r *run) execute(onPanic func(string, any, []byte)) {
-	defer r.fence.Close()
+	// kapp's goroutines that follow logs end by themselves, soon, and complain on
+	// this process's output when they are cut off.
+	defer time.AfterFunc(lingerFor, r.fence.Close)
 	defer func() {
 		if p := recover(); p != nil {
 			r.exitCode = 2
@@ -58,21 +68,32 @@ func (r *run) execute(onPanic func(string, any, []byte)) {
 			}
 		}
 	}()
-	cmd := newCommand(r.job.command, r.ui, r.deps, r.manifest)
-	cmd.SetArgs(r.job.args)
-	err := cmd.ExecuteContext(r.fence.ctx)
-	r.flush()
-	if err == nil {
-		r.ui.PrintLinef("Succeeded")
-		r.ui.Flush()
+	if r.child != nil {
+		r.exitCode, r.recorded = r.executeChild()
 		return
 	}
-	r.exitCode = 1
-	if exit := cmdapp.ExitStatus(nil); errors.As(err, &exit) {
-		r.exitCode = exit.ExitStatus()
+	r.exitCode = runCommand(r.job, r.ui, r.deps, r.manifest)
+	if r.job.command == deployCommand {
+		r.recorded = r.deps.records.status(r.exitCode == 0)
 	}
-	r.ui.ErrorLinef("kapp: Error: %v", uierrs.NewMultiLineError(err))
-	r.ui.Flush()
+}
+
+// runCommand does what kapp's own main function does, and returns the exit code.
+func runCommand(j job, u *runUI, deps *depsFactory, manifest []byte) int {
+	cmd := newCommand(j.command, u, deps, manifest)
+	cmd.SetArgs(j.args)
+	err := cmd.Execute()
+	deps.flush()
+	defer u.Flush()
+	if err == nil {
+		u.PrintLinef("Succeeded")
+		return 0
+	}
+	u.ErrorLinef("kapp: Error: %v", uierrs.NewMultiLineError(err))
+	if exit := cmdapp.ExitStatus(nil); errors.As(err, &exit) {
+		return exit.ExitStatus()
+	}
+	return 1
 }
 
 // print writes err past kapp's user interface, which may hold a lock or be
@@ -82,16 +103,6 @@ func (r *run) print(err error) { _, _ = errWriter{r.out}.Write([]byte(errorLine(
 // errorLine is how kapp's main function prints an error.
 func errorLine(err error) string {
 	return fmt.Sprintf("kapp: Error: %v\n", uierrs.NewMultiLineError(err))
-}
-
-func (r *run) flush() {
-	core, err := r.deps.core()
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.fence.ctx), flushFor)
-	defer cancel()
-	r.deps.records.flush(ctx, core.ConfigMaps(r.deps.records.namespace))
 }
 
 // report calls progress while the run prints, and closes what it returns once it
@@ -130,9 +141,7 @@ func (r *run) result() deploy.Result {
 		Stderr:   []byte(p.Stderr),
 		ExitCode: r.exitCode,
 	}, nil)}
-	if r.job.command == "deploy" {
-		res.Kapp = r.deps.records.status(r.exitCode == 0)
-	}
+	res.Kapp = r.recorded
 	return res
 }
 

@@ -47,6 +47,10 @@ var (
 
 // Options tune a Runner.
 type Options struct {
+	// Child is the command of a process that does nothing but call ChildMain. It
+	// runs kapp for manifests whose wait rules count time: in this process they
+	// would share their clocks with all other Apps. Nil: they do.
+	Child []string
 	// OnPanic is told of a panic of kapp's, with the App's name in kapp and the
 	// stack. Nil: nobody is.
 	OnPanic func(app string, value any, stack []byte)
@@ -113,7 +117,7 @@ func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
-	j := job{command: "deploy", args: args, prefix: deploy.Deploying}
+	j := job{command: deployCommand, args: args, prefix: deploy.Deploying}
 	if j.demands, err = inspectConfig(req.Manifest); err != nil {
 		return failedRun(j.prefix, err)
 	}
@@ -132,7 +136,7 @@ func (r *Runner) Delete(ctx context.Context, req deploy.Request) deploy.Result {
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
-	return r.start(ctx, req, job{command: "delete", args: args, prefix: deploy.Deleting})
+	return r.start(ctx, req, job{command: deleteCommand, args: args, prefix: deploy.Deleting})
 }
 
 // Inspect lists what is deployed.
@@ -141,7 +145,7 @@ func (r *Runner) Inspect(ctx context.Context, req deploy.Request) deploy.Result 
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
-	return r.start(ctx, req, job{command: "inspect", args: args, prefix: deploy.Inspecting})
+	return r.start(ctx, req, job{command: inspectCommand, args: args, prefix: deploy.Inspecting})
 }
 
 // failedRun is the result of a run that kapp would have ended with err.
@@ -241,7 +245,7 @@ func (r *Runner) leave(ended *run) {
 	if !ended.state.CompareAndSwap(stateRunning, stateEnded) {
 		r.zombies.Add(-1)
 	}
-	close(ended.done)
+	defer close(ended.done) // last, so that whoever waits for it finds it gone
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	left := slices.DeleteFunc(r.running[ended.app], func(e *run) bool { return e == ended })
@@ -259,19 +263,24 @@ func (r *Runner) newRun(req deploy.Request, j job) *run {
 	types, state := r.shared(cluster, target.Key)
 	app := deploy.AppName(req.Name, req.Suffix)
 	out := &output{}
-	ui := newRunUI(out)
+	ui := newRunUI(outWriter{out}, errWriter{out}, out.setApplying)
 	fence := newFence(target.HTTP.Transport)
 	deps := &depsFactory{
 		config:    target.Config,
 		http:      &http.Client{Transport: fence},
 		namespace: target.Namespace,
 		ui:        ui,
-		records:   newRecords(target.RecordNamespace(), app, state.memo, j.command == "deploy"),
+		records:   newRecords(target.RecordNamespace(), app, state.memo, j.command == deployCommand),
 		types:     &runTypes{cluster: types},
 		objects:   &objects{off: j.demands.rules},
 		denied:    state.denied,
 	}
+	var child []string
+	if j.demands.alone {
+		child = r.opts.Child
+	}
 	return &run{
+		child:    child,
 		app:      cluster + "/" + target.RecordNamespace() + "/" + app,
 		name:     app,
 		job:      j,

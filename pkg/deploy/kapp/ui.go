@@ -1,6 +1,7 @@
 package kapp
 
 import (
+	"io"
 	"strings"
 	"sync"
 
@@ -67,24 +68,27 @@ var stdinOrigin = strings.NewReplacer("(file '"+manifestName+"' doc ", "(stdin d
 // runUI is kapp's user interface for one run. kapp's own is not made for
 // several goroutines, yet warnings and logs come from goroutines of their own.
 type runUI struct {
-	mu   sync.Mutex // held over each call
-	conf *ui.ConfUI
-	out  *output
+	out, err io.Writer
+	applying func() // called when kapp begins to change the cluster
+	mu       sync.Mutex
+	conf     *ui.ConfUI // used with mu held
 }
 
-func newRunUI(out *output) *runUI {
-	return &runUI{conf: ui.NewWrappingConfUI(baseUI(out), ui.NewNoopLogger()), out: out}
+func newRunUI(out, err io.Writer, applying func()) *runUI {
+	u := &runUI{out: out, err: err, applying: applying}
+	u.conf = ui.NewWrappingConfUI(u.base(), ui.NewNoopLogger())
+	return u
 }
 
-func baseUI(out *output) ui.UI {
-	return ui.NewPaddingUI(ui.NewWriterUI(outWriter{out}, errWriter{out}, ui.NewNoopLogger()))
+func (u *runUI) base() ui.UI {
+	return ui.NewPaddingUI(ui.NewWriterUI(u.out, u.err, ui.NewNoopLogger()))
 }
 
 // plain makes the output that of a pipe: data without decoration.
 func (u *runUI) plain() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.conf = ui.NewWrappingConfUI(ui.NewNonTTYUI(baseUI(u.out)), ui.NewNoopLogger())
+	u.conf = ui.NewWrappingConfUI(ui.NewNonTTYUI(u.base()), ui.NewNoopLogger())
 }
 
 func (u *runUI) ErrorLinef(pattern string, args ...any) {
@@ -101,7 +105,7 @@ func (u *runUI) PrintLinef(pattern string, args ...any) {
 
 func (u *runUI) BeginLinef(pattern string, args ...any) {
 	if strings.Contains(pattern, applyingSection) {
-		u.out.setApplying()
+		u.applying()
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,0 +1,215 @@
+package kapp
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+)
+
+// File descriptors that a child is given besides the usual three.
+const (
+	apiFD    = 3 // HTTP/2 requests to the API server; the parent adds credentials
+	eventsFD = 4 // childEvents, one JSON document a line
+)
+
+// childRequest is a child's standard input. It holds no credentials.
+type childRequest struct {
+	Command         string
+	Args            []string
+	Host            string
+	UserAgent       string
+	App             string
+	Namespace       string
+	RecordNamespace string
+	Manifest        []byte
+}
+
+// childEvent is what a child tells beside kapp's own output.
+type childEvent struct {
+	Applying bool                       `json:"applying,omitempty"`
+	Ended    bool                       `json:"ended,omitempty"`
+	ExitCode int                        `json:"exitCode,omitempty"`
+	Kapp     *v1alpha1.KappDeployStatus `json:"kapp,omitempty"`
+}
+
+var errNoEnd = errors.New("kapp's process ended without a result")
+
+// executeChild runs the command in a process of its own and returns what that
+// reports. All its requests come back through this process, and so through the
+// fence.
+func (r *run) executeChild() (int, *v1alpha1.KappDeployStatus) {
+	end, err := r.superviseChild()
+	if err != nil {
+		r.print(err)
+		return 1, nil
+	}
+	return end.ExitCode, end.Kapp
+}
+
+func (r *run) superviseChild() (childEvent, error) {
+	input, err := json.Marshal(childRequest{
+		Command: r.job.command, Args: r.job.args, Host: r.deps.config.Host, UserAgent: r.deps.config.UserAgent,
+		App: r.name, Namespace: r.deps.namespace, RecordNamespace: r.deps.records.namespace, Manifest: r.manifest,
+	})
+	if err != nil {
+		return childEvent{}, err
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return childEvent{}, err
+	}
+	defer ours.Close()
+	events, eventsEnd, err := os.Pipe()
+	if err != nil {
+		return childEvent{}, errors.Join(err, theirs.Close())
+	}
+	defer events.Close()
+
+	cmd := exec.CommandContext(r.fence.ctx, r.child[0], r.child[1:]...)
+	cmd.Env = []string{qualifiedNames + "=" + os.Getenv(qualifiedNames)}
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.Stdout, cmd.Stderr = outWriter{r.out}, errWriter{r.out}
+	cmd.ExtraFiles = []*os.File{theirs, eventsEnd}
+	// The signal comes when the thread that started the child ends, so this
+	// goroutine keeps its thread until the child is gone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	err = errors.Join(err, theirs.Close(), eventsEnd.Close())
+	if err != nil {
+		return childEvent{}, fmt.Errorf("start kapp's process: %w", err)
+	}
+	go r.serveAPI(ours)
+	end := r.follow(events)
+	if err := cmd.Wait(); err != nil || !end.Ended {
+		return childEvent{}, errors.Join(errNoEnd, err)
+	}
+	return end, nil
+}
+
+// serveAPI passes the child's requests on until the connection ends.
+func (r *run) serveAPI(conn net.Conn) {
+	target, err := url.Parse(r.deps.config.Host)
+	if err != nil {
+		return
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, ""
+		},
+		Transport:     r.fence,
+		FlushInterval: -1,
+	}
+	(&http2.Server{}).ServeConn(conn, &http2.ServeConnOpts{Handler: proxy})
+}
+
+// follow reads events to the last one.
+func (r *run) follow(events io.Reader) childEvent {
+	var last childEvent
+	for lines := bufio.NewReader(events); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return last
+		}
+		var e childEvent
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		if e.Applying {
+			r.out.setApplying()
+		}
+		last = e
+	}
+}
+
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make socket pair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "kapp"), os.NewFile(uintptr(fds[1]), "kapp child")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return conn, theirs, nil
+}
+
+// ChildMain runs kapp once, as the parent asks on standard input, and returns the
+// exit code of this process: 0 also when kapp failed, which the parent is told.
+func ChildMain(stdin io.Reader, stdout, stderr io.Writer) int {
+	setVersion()
+	events := os.NewFile(eventsFD, "events")
+	tell := func(e childEvent) { _ = json.NewEncoder(events).Encode(e) }
+	end, err := runChild(stdin, stdout, stderr, func() { tell(childEvent{Applying: true}) })
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	end.Ended = true
+	tell(end)
+	return 0
+}
+
+func runChild(stdin io.Reader, stdout, stderr io.Writer, applying func()) (childEvent, error) {
+	var req childRequest
+	if err := json.NewDecoder(stdin).Decode(&req); err != nil {
+		return childEvent{}, fmt.Errorf("read request: %w", err)
+	}
+	file := os.NewFile(apiFD, "api")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return childEvent{}, fmt.Errorf("take connection: %w", err)
+	}
+	_ = file.Close()
+	api, err := (&http2.Transport{AllowHTTP: true}).NewClientConn(conn)
+	if err != nil {
+		return childEvent{}, fmt.Errorf("use connection: %w", err)
+	}
+	u := newRunUI(stdout, stderr, applying)
+	records := newRecords(req.RecordNamespace, req.App, newRecordMemo(), true)
+	deps := &depsFactory{
+		config:    &rest.Config{Host: req.Host, UserAgent: req.UserAgent, QPS: -1},
+		http:      &http.Client{Transport: childTransport{api, req.UserAgent}},
+		namespace: req.Namespace,
+		ui:        u,
+		records:   records,
+		types:     &runTypes{cluster: &clusterTypes{}},
+		objects:   &objects{off: true},
+		denied:    &denied{},
+	}
+	code := runCommand(job{command: req.Command, args: req.Args}, u, deps, req.Manifest)
+	return childEvent{ExitCode: code, Kapp: records.status(code == 0)}, nil
+}
+
+// childTransport sends requests over the one connection to the parent.
+type childTransport struct {
+	conn  *http2.ClientConn
+	agent string
+}
+
+func (t childTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.URL.Scheme = "http" // the parent speaks TLS to the API server
+	req.Header.Set("User-Agent", t.agent)
+	return t.conn.RoundTrip(req)
+}
