@@ -37,6 +37,58 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestErrorTextsAreOurs looks in the code for each error text that troubleshooting.md
+// explains. What a tool printed, in rows that begin with dots, is not ours.
+func TestErrorTextsAreOurs(t *testing.T) {
+	code := sources(t, "../pkg")
+	quoted := regexp.MustCompile("`([^`]+)`")
+	// What differs from one error to the next.
+	varies := regexp.MustCompile(`'[^']*'|"[^"]*"|[0-9]+|\.\.\.|\([^)]*\)`)
+	for line := range strings.Lines(read(t, "troubleshooting.md")) {
+		row := strings.Split(line, " | ")
+		if len(row) < 2 || !strings.HasPrefix(row[0], "| `") {
+			continue
+		}
+		for _, m := range quoted.FindAllStringSubmatch(row[0], -1) {
+			// Each part of a text is wrapped around the next; parts in lower case
+			// come from elsewhere, such as the API server.
+			for part := range strings.SplitSeq(m[1], ": ") {
+				if part[0] < 'A' || part[0] > 'Z' {
+					continue
+				}
+				if want := longest(varies.Split(part, -1)); !strings.Contains(code, want) {
+					t.Errorf("%q is not in the code; it is part of %q", want, m[1])
+				}
+			}
+		}
+	}
+}
+
+func longest(texts []string) (l string) {
+	for _, text := range texts {
+		if text = strings.TrimSpace(text); len(text) > len(l) {
+			l = text
+		}
+	}
+	return l
+}
+
+// sources returns the code below dir that is not a test.
+func sources(t *testing.T, dir string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			all.WriteString(read(t, path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
 // documents lists the Markdown files here, in the examples, and README.md.
 func documents(t *testing.T) []string {
 	t.Helper()
