@@ -77,7 +77,7 @@ func longest(texts []string) (l string) {
 func sources(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 			all.WriteString(read(t, path))
 		}
@@ -94,7 +94,7 @@ func documents(t *testing.T) []string {
 	t.Helper()
 	files := []string{"../README.md"}
 	for _, dir := range []string{".", "../examples"} {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".md") {
 				files = append(files, path)
 			}
