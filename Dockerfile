@@ -14,14 +14,16 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=develop
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.Version=${VERSION}" -o bin/garboard ./cmd/garboard
+RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.Version=${VERSION}" -o bin/garboard ./cmd/garboard \
+ && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh
 
 FROM debian:${DEBIAN_VERSION}-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates git openssh-client \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /src/bin/garboard /usr/local/bin/garboard
-# Each by name, so that nothing comes along unnoticed.
+# Each by name, so that nothing comes along unnoticed. This ssh comes before that of
+# openssh-client, which refuses to run for a user without a name.
 COPY --from=build \
      /src/bin/tools/cue \
      /src/bin/tools/helm \
@@ -29,12 +31,10 @@ COPY --from=build \
      /src/bin/tools/kbld \
      /src/bin/tools/kustomize \
      /src/bin/tools/sops \
+     /src/bin/tools/ssh \
      /src/bin/tools/vendir \
      /src/bin/tools/ytt \
      /usr/local/bin/
-# OpenSSH refuses to run for a user without a name. Under another user than this
-# one, which some clusters choose, all works but git over SSH.
-RUN useradd --uid 1000 --gid 0 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin garboard
 USER 1000:0
 ENV HOME=/tmp
 ENTRYPOINT ["/usr/local/bin/garboard"]

@@ -19,12 +19,12 @@ import (
 )
 
 // Identities of the two processes when the tests run as root. They share one
-// group, which owns the folder of the sidecar's socket.
+// group, which owns the folder of the sidecar's socket. Like the users that some
+// clusters choose they have no name on this machine.
 const (
 	controllerUID = 10001
-	// sidecarUID is "nobody": OpenSSH refuses to run for a user without a name.
-	sidecarUID = 65534
-	sharedGID  = 10000
+	sidecarUID    = 10002
+	sharedGID     = 10000
 )
 
 // SystemNamespace and ControllerAccount are where Garboard is installed and whom
@@ -52,6 +52,8 @@ type Garboard struct {
 	// SidecarWorkDir is where the sidecar keeps its workspaces. Only it and root
 	// may look into it.
 	SidecarWorkDir string
+	// ControllerTmpDir is the controller's folder for temporary files.
+	ControllerTmpDir string
 	// Socket is the sidecar's.
 	Socket string
 }
@@ -111,7 +113,7 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 	}
 	g := &Garboard{
 		MetricsURL:     fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics),
-		SidecarWorkDir: l.path("sidecar"),
+		SidecarWorkDir: l.path("sidecar"), ControllerTmpDir: l.path("controller"),
 		Socket:         l.path("run/sidecar.sock"),
 	}
 	g.Sidecar = &Unit{name: "sidecar", ready: g.sidecarReady, spec: proc.Spec{
