@@ -114,7 +114,7 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 	g := &Garboard{
 		MetricsURL:     fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics),
 		SidecarWorkDir: l.path("sidecar"), ControllerTmpDir: l.path("controller"),
-		Socket:         l.path("run/sidecar.sock"),
+		Socket: l.path("run/sidecar.sock"),
 	}
 	g.Sidecar = &Unit{name: "sidecar", ready: g.sidecarReady, spec: proc.Spec{
 		Name: "sidecar", Path: l.path("bin/garboard"), Args: []string{"--sidecarexec"},
