@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
@@ -111,14 +113,20 @@ func (r *run) serveAPI(conn net.Conn) {
 	if err != nil {
 		return
 	}
+	// What fails here the child reports as what its run met.
+	silent := log.New(io.Discard, "", 0)
 	proxy := &httputil.ReverseProxy{
+		ErrorLog: silent,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, ""
 		},
 		Transport:     r.fence,
 		FlushInterval: -1,
 	}
-	(&http2.Server{}).ServeConn(conn, &http2.ServeConnOpts{Handler: proxy})
+	(&http2.Server{}).ServeConn(conn, &http2.ServeConnOpts{
+		Handler:    proxy,
+		BaseConfig: &http.Server{ErrorLog: silent, ReadHeaderTimeout: time.Minute},
+	})
 }
 
 // follow reads events to the last one.

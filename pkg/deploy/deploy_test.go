@@ -1,0 +1,159 @@
+package deploy_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/deploy"
+	"github.com/garboard-dev/garboard/test/golden"
+)
+
+const manifest = "kind: ConfigMap"
+
+func TestArguments(t *testing.T) {
+	base := func() deploy.Request {
+		return deploy.Request{
+			Name: "simple-app", Suffix: ".app", Manifest: []byte(manifest),
+			Target: deploy.Target{Namespace: "ns", AppNamespace: "ns"},
+		}
+	}
+	tests := map[string]struct {
+		reason string
+		with   func(*deploy.Request)
+		args   func(deploy.Request) ([]string, error)
+	}{
+		"deploy": {reason: "defaults come first", with: func(*deploy.Request) {}},
+		"deploy-global": {reason: "the App's options win", with: func(r *deploy.Request) {
+			r.GlobalRawOptions = []string{"--labels=a=b", "--apply-timeout=1m"}
+			r.Kapp.RawOptions = []string{"--labels=c=d", "--apply-timeout=2m"}
+		}},
+		"deploy-namespaces": {reason: "namespaces are moved", with: func(r *deploy.Request) {
+			r.Kapp.IntoNs, r.Kapp.MapNs = "into", []string{"a=b", "c=d"}
+			r.Target.AppNamespace = ""
+		}},
+		"deploy-logs-wanted": {reason: "a Pod asks for its logs", with: func(r *deploy.Request) {
+			r.Manifest = []byte("kind: Pod\nmetadata: {annotations: {kapp.k14s.io/deploy-logs: ''}}")
+		}},
+		"deploy-logs-said": {reason: "the user has the say on logs", with: func(r *deploy.Request) {
+			r.Kapp.RawOptions = []string{"--logs=true"}
+		}},
+		"deploy-empty": {reason: "without objects logs keep the kinds in scope", with: func(r *deploy.Request) { r.Manifest = nil }},
+		"deploy-repository": {reason: "App defaults are for Apps", with: func(r *deploy.Request) {
+			r.Suffix, r.GlobalRawOptions = ".pkgr", []string{"--labels=a=b"}
+		}},
+		"delete": {reason: "deploy's options are not delete's", args: deploy.DeleteArgs, with: func(r *deploy.Request) {
+			r.GlobalRawOptions, r.Kapp.RawOptions = []string{"--labels=a=b"}, []string{"--labels=a=b"}
+			r.Kapp.Delete = &v1alpha1.AppDeployKappDelete{RawOptions: []string{"--apply-ignored=true"}}
+		}},
+		"inspect": {reason: "a table without metrics", args: deploy.InspectArgs, with: func(r *deploy.Request) {
+			r.Kapp.Inspect = &v1alpha1.AppDeployKappInspect{RawOptions: []string{"--tree=true"}}
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			req := base()
+			tc.with(&req)
+			args := tc.args
+			if args == nil {
+				args = func(r deploy.Request) ([]string, error) { return deploy.DeployArgs(r, "-") }
+			}
+			got, err := args(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Equal(t, "testdata/"+name+".want", []byte(strings.Join(got, "\n")+"\n"))
+		})
+	}
+}
+
+func TestRawOptions(t *testing.T) {
+	tests := map[string]struct {
+		reason, option, err string
+		args                func(deploy.Request) ([]string, error)
+	}{
+		"Allowed":      {reason: "a value may hold anything", option: "--filter-kind-name==x --yes"},
+		"Unknown":      {reason: "not on the list", option: "--foo=1", err: "Unexpected flag '--foo' specified (either forbidden or unknown)"},
+		"Kubeconfig":   {reason: "would leave the identity", option: "--kubeconfig-yaml=x", err: "Unexpected flag '--kubeconfig-yaml' specified (either forbidden or unknown)"},
+		"Scoping":      {reason: "would list every kind", option: "--dangerous-disable-gk-scoping=true", err: "Unexpected flag '--dangerous-disable-gk-scoping' specified (either forbidden or unknown)"},
+		"File":         {reason: "would read this machine", option: "--file=/etc/passwd", err: "Unexpected flag '--file' specified (either forbidden or unknown)"},
+		"Short":        {reason: "long flags only", option: "-f=x", err: "Expected flag '-f=x' to be in '--name=val' format"},
+		"NoValue":      {reason: "a value is a must", option: "--wait", err: "Expected flag '--wait' to be in '--name=val' format"},
+		"EmptyValue":   {reason: "a value is a must", option: "--wait=", err: "Expected flag '--wait=' to be in '--name=val' format"},
+		"TwoLines":     {reason: "one line", option: "--wait=a\nb", err: "Expected flag '--wait=a\nb' to be in '--name=val' format"},
+		"Positional":   {reason: "no argument", option: "x", err: "Expected flag 'x' to be in '--name=val' format"},
+		"UpperCase":    {reason: "flags are lower case", option: "--Wait=x", err: "Expected flag '--Wait=x' to be in '--name=val' format"},
+		"DeleteLogs":   {reason: "a flag of deploy only", option: "--logs=true", args: deploy.DeleteArgs, err: "Unexpected flag '--logs' specified (either forbidden or unknown)"},
+		"InspectWait":  {reason: "a flag of changes only", option: "--wait=true", args: deploy.InspectArgs, err: "Unexpected flag '--wait' specified (either forbidden or unknown)"},
+		"InspectRaw":   {reason: "a flag of inspect", option: "--raw=true", args: deploy.InspectArgs},
+		"DeleteFilter": {reason: "a flag of all", option: "--filter-ns=x", args: deploy.DeleteArgs},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := tc.args
+			if args == nil {
+				args = func(r deploy.Request) ([]string, error) { return deploy.DeployArgs(r, "-") }
+			}
+			var req deploy.Request
+			req.Kapp.RawOptions = []string{tc.option}
+			req.Kapp.Delete = &v1alpha1.AppDeployKappDelete{RawOptions: req.Kapp.RawOptions}
+			req.Kapp.Inspect = &v1alpha1.AppDeployKappInspect{RawOptions: req.Kapp.RawOptions}
+			_, err := args(req)
+			if got := fmt.Sprint(err); got != tc.err && !(err == nil && tc.err == "") {
+				t.Errorf("%s: error %q, want %q", tc.reason, got, tc.err)
+			}
+		})
+	}
+}
+
+func TestAppName(t *testing.T) {
+	if got := deploy.AppName("simple", ".app"); got != "simple.app" {
+		t.Errorf("short name became %q", got)
+	}
+	long := strings.Repeat("a.", 126)
+	for _, n := range []int{60, 63, 200, 241} {
+		if got := deploy.AppName(long[:n], ".app"); got != long[:n]+".app" {
+			t.Errorf("a name of %d became %q", n, got)
+		}
+	}
+	one, other := deploy.AppName(long+"x", ".app"), deploy.AppName(long+"y", ".app")
+	if one == other || len(one) > 240 || !strings.HasSuffix(one, ".app") {
+		t.Errorf("%q and %q", one, other)
+	}
+}
+
+// trimmed and blanks are the cleaning in the words of the original.
+var blanks = regexp.MustCompile(`\s+\n`)
+
+func trimmed(s string) string { return blanks.ReplaceAllString(strings.TrimSpace(s), "\n") }
+
+func FuzzClean(f *testing.F) {
+	for _, s := range []string{"", "a", "\n\n a \n\n b\t\n", "a\n  \n  b\n\nc  ", "  \r\n x\r\ny\f\n", "ä \n ö"} {
+		f.Add(s, 3)
+	}
+	f.Fuzz(func(t *testing.T, s string, cut int) {
+		for _, r := range s {
+			if r > 127 || r == '\v' { // the original treats Unicode blanks in two ways
+				return
+			}
+		}
+		var c deploy.Cleaner
+		at := min(max(cut, 0), len(s))
+		c.Write(s[:at])
+		c.Write(s[at:])
+		if d := cmp.Diff(trimmed(s), c.String()); d != "" {
+			t.Errorf("%q: %s", s, d)
+		}
+	})
+}
+
+func ExampleClean() {
+	fmt.Println(deploy.Clean("\n Target cluster  \n\n   Succeeded\n"))
+	// Output:
+	// Target cluster
+	//    Succeeded
+}
