@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.."
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r cmd config docs hack pkg go.mod go.sum Makefile "$copy"
-mkdir -p "$copy/bin" && ln -s "$PWD/bin/dev" "$copy/bin/dev"
 "$copy/hack/generate.sh"
 for part in config docs pkg; do
 	if ! diff -r "$part" "$copy/$part"; then

@@ -71,7 +71,7 @@ func (c *ControlPlane) apiserverArgs() []string {
 		"--proxy-client-key-file=" + c.path("front.key"),
 		"--audit-policy-file=" + c.path("audit.yaml"),
 		"--audit-log-path=" + c.path("audit.log"),
-		// A request is on record before the next one of the same test.
+		// Not in batches: a request is on record right after its answer.
 		"--audit-log-mode=blocking",
 		"--allow-privileged=true",
 	}
