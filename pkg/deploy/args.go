@@ -15,9 +15,9 @@ var defaultOptions = []string{"--app-changes-max-to-keep=5", "--apply-timeout=5m
 // appSuffix is the Suffix of Apps.
 const appSuffix = ".app"
 
-// DeployArgs are kapp's arguments to deploy the manifest at path file. Its errors
+// ArgsToDeploy are kapp's arguments to deploy the manifest at path file. Its errors
 // are whole texts for the user, without a prefix.
-func DeployArgs(req Request, file string) ([]string, error) {
+func ArgsToDeploy(req Request, file string) ([]string, error) {
 	var global []string
 	if req.Suffix == appSuffix {
 		global = slices.Concat(defaultOptions, req.GlobalRawOptions)
@@ -40,8 +40,8 @@ func DeployArgs(req Request, file string) ([]string, error) {
 	return append(args, common(req)...), nil
 }
 
-// DeleteArgs are kapp's arguments to delete what was deployed.
-func DeleteArgs(req Request) ([]string, error) {
+// ArgsToDelete are kapp's arguments to delete what was deployed.
+func ArgsToDelete(req Request) ([]string, error) {
 	var options []string
 	if req.Kapp.Delete != nil {
 		options = req.Kapp.Delete.RawOptions
@@ -53,8 +53,8 @@ func DeleteArgs(req Request) ([]string, error) {
 	return append(args, common(req)...), nil
 }
 
-// InspectArgs are kapp's arguments to show what was deployed.
-func InspectArgs(req Request) ([]string, error) {
+// ArgsToInspect are kapp's arguments to show what was deployed.
+func ArgsToInspect(req Request) ([]string, error) {
 	var options []string
 	if req.Kapp.Inspect != nil {
 		options = req.Kapp.Inspect.RawOptions

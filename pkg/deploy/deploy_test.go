@@ -46,11 +46,11 @@ func TestArguments(t *testing.T) {
 		"deploy-repository": {reason: "App defaults are for Apps", with: func(r *deploy.Request) {
 			r.Suffix, r.GlobalRawOptions = ".pkgr", []string{"--labels=a=b"}
 		}},
-		"delete": {reason: "deploy's options are not delete's", args: deploy.DeleteArgs, with: func(r *deploy.Request) {
+		"delete": {reason: "deploy's options are not delete's", args: deploy.ArgsToDelete, with: func(r *deploy.Request) {
 			r.GlobalRawOptions, r.Kapp.RawOptions = []string{"--labels=a=b"}, []string{"--labels=a=b"}
 			r.Kapp.Delete = &v1alpha1.AppDeployKappDelete{RawOptions: []string{"--apply-ignored=true"}}
 		}},
-		"inspect": {reason: "a table without metrics", args: deploy.InspectArgs, with: func(r *deploy.Request) {
+		"inspect": {reason: "a table without metrics", args: deploy.ArgsToInspect, with: func(r *deploy.Request) {
 			r.Kapp.Inspect = &v1alpha1.AppDeployKappInspect{RawOptions: []string{"--tree=true"}}
 		}},
 	}
@@ -60,7 +60,7 @@ func TestArguments(t *testing.T) {
 			tc.with(&req)
 			args := tc.args
 			if args == nil {
-				args = func(r deploy.Request) ([]string, error) { return deploy.DeployArgs(r, "-") }
+				args = func(r deploy.Request) ([]string, error) { return deploy.ArgsToDeploy(r, "-") }
 			}
 			got, err := args(req)
 			if err != nil {
@@ -87,16 +87,16 @@ func TestRawOptions(t *testing.T) {
 		"TwoLines":     {reason: "one line", option: "--wait=a\nb", err: "Expected flag '--wait=a\nb' to be in '--name=val' format"},
 		"Positional":   {reason: "no argument", option: "x", err: "Expected flag 'x' to be in '--name=val' format"},
 		"UpperCase":    {reason: "flags are lower case", option: "--Wait=x", err: "Expected flag '--Wait=x' to be in '--name=val' format"},
-		"DeleteLogs":   {reason: "a flag of deploy only", option: "--logs=true", args: deploy.DeleteArgs, err: "Unexpected flag '--logs' specified (either forbidden or unknown)"},
-		"InspectWait":  {reason: "a flag of changes only", option: "--wait=true", args: deploy.InspectArgs, err: "Unexpected flag '--wait' specified (either forbidden or unknown)"},
-		"InspectRaw":   {reason: "a flag of inspect", option: "--raw=true", args: deploy.InspectArgs},
-		"DeleteFilter": {reason: "a flag of all", option: "--filter-ns=x", args: deploy.DeleteArgs},
+		"DeleteLogs":   {reason: "a flag of deploy only", option: "--logs=true", args: deploy.ArgsToDelete, err: "Unexpected flag '--logs' specified (either forbidden or unknown)"},
+		"InspectWait":  {reason: "a flag of changes only", option: "--wait=true", args: deploy.ArgsToInspect, err: "Unexpected flag '--wait' specified (either forbidden or unknown)"},
+		"InspectRaw":   {reason: "a flag of inspect", option: "--raw=true", args: deploy.ArgsToInspect},
+		"DeleteFilter": {reason: "a flag of all", option: "--filter-ns=x", args: deploy.ArgsToDelete},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			args := tc.args
 			if args == nil {
-				args = func(r deploy.Request) ([]string, error) { return deploy.DeployArgs(r, "-") }
+				args = func(r deploy.Request) ([]string, error) { return deploy.ArgsToDeploy(r, "-") }
 			}
 			var req deploy.Request
 			req.Kapp.RawOptions = []string{tc.option}

@@ -3,6 +3,7 @@ package kapp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/net/http2"
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 
@@ -73,6 +74,11 @@ func (r *run) superviseChild() (childEvent, error) {
 	if err != nil {
 		return childEvent{}, err
 	}
+	proxy, err := r.proxy()
+	if err != nil {
+		return childEvent{}, err
+	}
+	defer proxy.Close()
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return childEvent{}, err
@@ -99,7 +105,7 @@ func (r *run) superviseChild() (childEvent, error) {
 	if err != nil {
 		return childEvent{}, fmt.Errorf("start kapp's process: %w", err)
 	}
-	go r.serveAPI(ours)
+	go func() { _ = proxy.Serve(newOneConn(ours)) }()
 	end := r.follow(events)
 	if err := cmd.Wait(); err != nil || !end.Ended {
 		return childEvent{}, errors.Join(errNoEnd, err)
@@ -107,27 +113,68 @@ func (r *run) superviseChild() (childEvent, error) {
 	return end, nil
 }
 
-// serveAPI passes the child's requests on until the connection ends.
-func (r *run) serveAPI(conn net.Conn) {
+// proxy passes the child's requests on to the API server.
+func (r *run) proxy() (*http.Server, error) {
 	target, err := url.Parse(r.deps.config.Host)
 	if err != nil {
-		return
+		return nil, err
 	}
 	// What fails here the child reports as what its run met.
 	silent := log.New(io.Discard, "", 0)
-	proxy := &httputil.ReverseProxy{
-		ErrorLog: silent,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, ""
+	return &http.Server{
+		Handler: &httputil.ReverseProxy{
+			ErrorLog: silent,
+			Rewrite: func(p *httputil.ProxyRequest) {
+				p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = target.Scheme, target.Host, ""
+			},
+			Transport:     r.fence,
+			FlushInterval: -1,
 		},
-		Transport:     r.fence,
-		FlushInterval: -1,
-	}
-	(&http2.Server{}).ServeConn(conn, &http2.ServeConnOpts{
-		Handler:    proxy,
-		BaseConfig: &http.Server{ErrorLog: silent, ReadHeaderTimeout: time.Minute},
-	})
+		ErrorLog:          silent,
+		ReadHeaderTimeout: time.Minute,
+		Protocols:         multiplexed(),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+	}, nil
 }
+
+// maxStreams is more than kapp has requests under way.
+const maxStreams = 1000
+
+// multiplexed is the protocol for many requests over one plain connection.
+func multiplexed() *http.Protocols {
+	p := &http.Protocols{}
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// oneConn is a listener that yields one connection.
+type oneConn struct {
+	conn   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newOneConn(conn net.Conn) *oneConn {
+	l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+	l.conn <- conn
+	return l
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
 
 // follow reads events to the last one.
 func (r *run) follow(events io.Reader) childEvent {
@@ -189,7 +236,11 @@ func runChild(stdin io.Reader, stdout, stderr io.Writer, applying func()) (child
 		return childEvent{}, fmt.Errorf("take connection: %w", err)
 	}
 	_ = file.Close()
-	api, err := (&http2.Transport{AllowHTTP: true}).NewClientConn(conn)
+	transport := &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		Protocols:   multiplexed(),
+	}
+	api, err := transport.NewClientConn(context.Background(), "http", "parent:80")
 	if err != nil {
 		return childEvent{}, fmt.Errorf("use connection: %w", err)
 	}
@@ -211,7 +262,7 @@ func runChild(stdin io.Reader, stdout, stderr io.Writer, applying func()) (child
 
 // childTransport sends requests over the one connection to the parent.
 type childTransport struct {
-	conn  *http2.ClientConn
+	conn  *http.ClientConn
 	agent string
 }
 

@@ -33,7 +33,7 @@ type fence struct {
 	next http.RoundTripper
 	// ctx ends what only reads, such as a followed log. A write that was sent is
 	// left to finish: its outcome would not be known otherwise.
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // the fence is the life of a run
 	stop context.CancelFunc
 
 	mu     sync.Mutex // guards all below

@@ -69,16 +69,16 @@ func TestSameOutputAsTheCommand(t *testing.T) {
 	for _, s := range steps {
 		mine := ours.request("same", s.manifest)
 		yours := theirs.request("same", s.manifest)
-		run, args := ours.runner.Deploy, func() ([]string, error) { return deploy.DeployArgs(yours, "-") }
+		run, args := ours.runner.Deploy, func() ([]string, error) { return deploy.ArgsToDeploy(yours, "-") }
 		switch s.command {
 		case "deploy":
 			mine.Kapp.RawOptions, yours.Kapp.RawOptions = s.options, s.options
 		case "inspect":
 			mine.Kapp.Inspect = &v1alpha1.AppDeployKappInspect{RawOptions: s.options}
 			yours.Kapp.Inspect = mine.Kapp.Inspect
-			run, args = ours.runner.Inspect, func() ([]string, error) { return deploy.InspectArgs(yours) }
+			run, args = ours.runner.Inspect, func() ([]string, error) { return deploy.ArgsToInspect(yours) }
 		case "delete":
-			run, args = ours.runner.Delete, func() ([]string, error) { return deploy.DeleteArgs(yours) }
+			run, args = ours.runner.Delete, func() ([]string, error) { return deploy.ArgsToDelete(yours) }
 		}
 		res := run(t.Context(), mine)
 

@@ -113,7 +113,7 @@ func (r *Runner) Zombies() int { return int(r.zombies.Load()) }
 // Deploy makes the cluster what the manifest says. When ctx ends, it returns at
 // once and nothing is changed any more.
 func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
-	args, err := deploy.DeployArgs(req, manifestName)
+	args, err := deploy.ArgsToDeploy(req, manifestName)
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
@@ -132,7 +132,7 @@ func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
 
 // Delete removes what was deployed, and kapp's records of it.
 func (r *Runner) Delete(ctx context.Context, req deploy.Request) deploy.Result {
-	args, err := deploy.DeleteArgs(req)
+	args, err := deploy.ArgsToDelete(req)
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
@@ -141,7 +141,7 @@ func (r *Runner) Delete(ctx context.Context, req deploy.Request) deploy.Result {
 
 // Inspect lists what is deployed.
 func (r *Runner) Inspect(ctx context.Context, req deploy.Request) deploy.Result {
-	args, err := deploy.InspectArgs(req)
+	args, err := deploy.ArgsToInspect(req)
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
