@@ -75,6 +75,10 @@ func (t *runTypes) get(ask discovery.DiscoveryInterfaces) ([]*metav1.APIGroup, [
 	t.mu.Lock()
 	notBefore := t.last
 	t.last = time.Now()
+	if !notBefore.IsZero() {
+		// The kind may be newer than what another run read since this one began.
+		notBefore = t.last
+	}
 	t.mu.Unlock()
 	return t.cluster.get(ask, notBefore)
 }
