@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/garboard-dev/garboard/pkg/deploy/kapp"
 )
 
 // A first deploy, a change, one without changes, and a delete, with what each may
@@ -53,7 +55,9 @@ func TestRequestCounts(t *testing.T) {
 		}
 	}
 
+	b.requests.take()
 	res := b.runner.Delete(t.Context(), b.request("one", ""))
+	t.Logf("delete: %d requests", len(b.requests.take()))
 	if res.Failed() || !strings.HasSuffix(res.Stdout, "\nSucceeded") {
 		t.Fatalf("delete: %+v", res.Stage)
 	}
@@ -66,5 +70,12 @@ func TestRequestCounts(t *testing.T) {
 	left, err := env.Core.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kapp.k14s.io/app-change-app=one.app"})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("%d changes are left, %v", len(left.Items), err)
+	}
+}
+
+func TestForeignVariables(t *testing.T) {
+	got := kapp.ForeignVariables([]string{"KAPP_NAMESPACE=x", "KAPPCTRL_SYSTEM_NAMESPACE=y", "KAPP_FQ_CONFIGMAP_NAMES=true", "KAPP_DEBUG=", "PATH=/bin"})
+	if d := cmp.Diff([]string{"KAPP_DEBUG", "KAPP_NAMESPACE"}, got); d != "" {
+		t.Error(d)
 	}
 }

@@ -26,6 +26,8 @@ const (
 // clusterTypes is what one cluster serves, shared by all runs against it. It
 // does not depend on the identity, which may be one of thousands.
 type clusterTypes struct {
+	used time.Time // guarded by the Runner
+
 	mu     sync.Mutex // guards all below; held while asking, so that one asks for all
 	groups []*metav1.APIGroup
 	lists  []*metav1.APIResourceList

@@ -313,8 +313,14 @@ func (r *Runner) shared(cluster, target string) (*clusterTypes, *targetState) {
 	t.used = now
 	c, ok := r.clusters[cluster]
 	if !ok {
+		for k, old := range r.clusters {
+			if now.Sub(old.used) > keptFor {
+				delete(r.clusters, k)
+			}
+		}
 		c = &clusterTypes{}
 		r.clusters[cluster] = c
 	}
+	c.used = now
 	return c, t
 }
