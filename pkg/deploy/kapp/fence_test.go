@@ -11,7 +11,7 @@ import (
 // A closed fence refuses new requests, ends reads, and lets a write finish.
 func TestFence(t *testing.T) {
 	arrived, finish := make(chan string, 2), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		// The server notices that a client is gone once the body was read.
 		_, _ = io.Copy(io.Discard, req.Body)
 		arrived <- req.Method
