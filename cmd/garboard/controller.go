@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +45,9 @@ func runController(ctx context.Context, o Options) error {
 	ctrl.SetLogger(log)
 	log.Info("Starting", "version", Version)
 
+	if names := kapp.ForeignVariables(os.Environ()); len(names) > 0 {
+		return fmt.Errorf("environment variables %v: kapp would take them for every App; unset them and use rawOptions", names)
+	}
 	cfg, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the Kubernetes API: %w", err)
@@ -126,6 +130,13 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 		return fmt.Errorf("create API client: %w", err)
 	}
 	objects := app.NewObjects(kube)
+	deployer := kapp.New(kapp.Options{
+		Child: []string{"/proc/self/exe", kappChild},
+		OnPanic: func(app string, value any, stack []byte) {
+			mgr.GetLogger().Error(fmt.Errorf("panic: %v", value), "Contained a panic of kapp", "app", app, "stack", string(stack))
+		},
+	})
+	metrics.RegisterZombies(ctrlmetrics.Registry, deployer.Zombies)
 	identities := access.New(cfg, kube, access.Options{CAData: o.CAData})
 	r := app.New(app.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects,
@@ -133,7 +144,7 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 			Workspaces: workspaces{tools},
 			Fetch:      fetch.New(objects),
 			Template:   template.New(objects),
-			Deploy:     kapp.New(kapp.Options{}),
+			Deploy:     deployer,
 			Access:     clusters{identities},
 			Now:        time.Now, ToolTimeout: o.ToolTimeout,
 		},

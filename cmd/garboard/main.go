@@ -14,12 +14,21 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/garboard-dev/garboard/pkg/deploy/kapp"
 )
 
 // Version is set when a release is built.
 var Version = "develop"
 
+// kappChild is the first argument of the process that the controller starts for
+// the few deploys whose kapp must not share this one's memory.
+const kappChild = "--kapp-child"
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == kappChild {
+		os.Exit(kapp.ChildMain(os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 }
 

@@ -105,3 +105,10 @@ func (r *Reconciles) Forget(o Object) {
 func (o Object) labels() prometheus.Labels {
 	return prometheus.Labels{"controller": o.Kind, "name": o.Name, "namespace": o.Namespace}
 }
+
+// RegisterZombies registers the number of canceled deploys that have not ended.
+func RegisterZombies(reg prometheus.Registerer, count func() int) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "garboard", Name: "zombie_deploys", Help: "Canceled deploys whose goroutines have not ended yet. They change nothing.",
+	}, func() float64 { return float64(count()) }))
+}

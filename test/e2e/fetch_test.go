@@ -42,7 +42,9 @@ func TestFetch(t *testing.T) {
 	commit, err := servers.Git.Commit(ctx, "fetch", of("git"), "first")
 	must(commit, err)
 	must("", servers.Git.Tag(ctx, "fetch", "v1.2.0", commit, "v1.2.0"))
-	must("", servers.Git.Tag(ctx, "fetch", "v2.0.0-rc.1", commit, "v2.0.0-rc.1"))
+	candidate, err := servers.Git.Commit(ctx, "candidate", of("git"), "first")
+	must(candidate, err)
+	must("", servers.Git.Tag(ctx, "candidate", "v2.0.0-rc.1", candidate, "v2.0.0-rc.1"))
 	must(servers.PrivateGit.Commit(ctx, "fetch", of("git"), "first"))
 	must(servers.Registry.PushImage(ctx, "fetch/image:1.2.0", of("image")))
 	must(servers.PrivateRegistry.PushImage(ctx, "fetch/image:1.2.0", of("image")))
@@ -74,7 +76,7 @@ func TestFetch(t *testing.T) {
 		"GitTag":           {fmt.Sprintf("fetch: [{git: {url: %q, ref: v1.2.0}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v1.2.0"},
 		"GitCommit":        {fmt.Sprintf("fetch: [{git: {url: %q, ref: %s, depth: 0}}]\n", servers.Git.RepoURL("fetch"), commit) + sub, "git", "sha: " + commit},
 		"GitSelection":     {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {constraints: '>=1.0.0'}}}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v1.2.0"},
-		"GitPrerelease":    {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {prereleases: {}}}}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v2.0.0-rc.1"},
+		"GitPrerelease":    {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {prereleases: {}}}}}]\n", servers.Git.RepoURL("candidate")) + sub, "git", "v2.0.0-rc.1"},
 		"GitSSH":           {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, secretRef: {name: ssh}}}]\n", servers.Git.SSHURL("fetch")) + sub, "git", "sha: " + commit},
 		"Image":            {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config}}]\n", servers.Registry.Host()+"/fetch/image:1.2.0") + deployAll, "image", "@sha256:"},
 		"ImageAuth":        {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config, secretRef: {name: registry}}}]\n", servers.PrivateRegistry.Host()+"/fetch/image:1.2.0") + deployAll, "image", "@sha256:"},

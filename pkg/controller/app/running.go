@@ -57,3 +57,13 @@ func (r *running) seen(app *v1alpha1.App) {
 		run.cancel(errDeleted)
 	}
 }
+
+// gone ends the run of an App that no longer exists: without the finalizer, which
+// comes with the deploy, a delete is done at once.
+func (r *running) gone(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run, ok := r.runs[key]; ok {
+		run.cancel(errDeleted)
+	}
+}

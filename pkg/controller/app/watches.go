@@ -50,6 +50,10 @@ func (r *Reconciler) appEvents() predicate.Predicate {
 			return e.ObjectOld.GetGeneration() != app.Generation || e.ObjectOld.GetUID() != app.UID ||
 				e.ObjectOld.GetDeletionTimestamp().IsZero() != app.DeletionTimestamp.IsZero()
 		},
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			r.running.gone(client.ObjectKeyFromObject(e.Object))
+			return true
+		},
 	}
 }
 
