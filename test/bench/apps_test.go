@@ -1,0 +1,275 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/test/testenv"
+	"github.com/garboard-dev/garboard/test/testenv/controlplane"
+)
+
+const (
+	count   = 100
+	changes = 20
+	// often is the sync period while idle: the default of kapp-controller.
+	often = 30 * time.Second
+	// idleFor is three of them.
+	idleFor = 90 * time.Second
+	// patience bounds the wait for all Apps.
+	patience = 5 * time.Minute
+)
+
+// apps is a namespace full of Apps.
+type apps struct {
+	*testing.B
+	ns string
+}
+
+const account = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: deployer}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: deployer}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: deployer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
+subjects: [{kind: ServiceAccount, name: deployer}]
+`
+
+func newApps(b *testing.B) *apps {
+	a := &apps{b, env.Namespace(b)}
+	env.MustApply(b, a.ns, account)
+	return a
+}
+
+// app is an App that does not run again by itself while it is measured.
+func (a *apps) app(name, value string) *v1alpha1.App {
+	return &v1alpha1.App{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "kappctrl.k14s.io/v1alpha1", Kind: "App"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.ns, Name: name},
+		Spec: v1alpha1.AppSpec{
+			ServiceAccountName: "deployer",
+			SyncPeriod:         &metav1.Duration{Duration: time.Hour},
+			Fetch: []v1alpha1.AppFetch{{Inline: &v1alpha1.AppFetchInline{Paths: map[string]string{
+				"config.yml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s-config}\ndata: {value: %q}\n", name, value),
+			}}}},
+			Template: []v1alpha1.AppTemplate{{Ytt: &v1alpha1.AppTemplateYtt{}}},
+			Deploy:   []v1alpha1.AppDeploy{{Kapp: &v1alpha1.AppDeployKapp{}}},
+		},
+	}
+}
+
+func name(i int) string { return fmt.Sprintf("app-%03d", i) }
+
+// each calls f for all Apps, from several clients at once.
+func (a *apps) each(f func(ctx context.Context, name string) error) {
+	a.Helper()
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 10 {
+		wg.Go(func() {
+			for i := range next {
+				if err := f(a.Context(), name(i)); err != nil {
+					a.Error(err)
+				}
+			}
+		})
+	}
+	for i := range count {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	if a.Failed() {
+		a.FailNow()
+	}
+}
+
+// settled waits until all Apps have succeeded with their present generation. It
+// watches, so as not to load the API server.
+func (a *apps) settled(change func()) time.Duration {
+	a.Helper()
+	ctx, cancel := context.WithTimeout(a.Context(), patience)
+	defer cancel()
+	list := &v1alpha1.AppList{}
+	if err := kube.List(ctx, list, client.InNamespace(a.ns)); err != nil {
+		a.Fatal(err)
+	}
+	w, err := kube.Watch(ctx, &v1alpha1.AppList{}, client.InNamespace(a.ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer w.Stop()
+	began := time.Now()
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		change()
+	}()
+	done := map[string]bool{}
+	for len(done) < count {
+		select {
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				a.Fatalf("the watch ended with %d of %d Apps done", len(done), count)
+			}
+			if app, ok := e.Object.(*v1alpha1.App); ok && succeeded(app) {
+				done[app.Name] = true
+			}
+		case <-ctx.Done():
+			a.Fatalf("%d of %d Apps done within %s", len(done), count, patience)
+		}
+	}
+	took := time.Since(began)
+	<-changed
+	return took
+}
+
+func succeeded(app *v1alpha1.App) bool {
+	s := app.Status
+	return s.ObservedGeneration == app.Generation && len(s.Conditions) == 1 &&
+		s.Conditions[0].Type == v1alpha1.ReconcileSucceeded && s.Conditions[0].Status == corev1.ConditionTrue
+}
+
+func (a *apps) create() Create {
+	a.Log("creating Apps")
+	m := begin(a.B)
+	took := a.settled(func() {
+		a.each(func(ctx context.Context, name string) error { return kube.Create(ctx, a.app(name, "1")) })
+	})
+	return Create{Apps: count, Seconds: took.Seconds(), Requests: m.requests(a.ns, count), ProcessStarts: m.starts(count)}
+}
+
+// change edits one App as `kubectl apply --server-side` does.
+func (a *apps) change() Change {
+	ctx, cancel := context.WithTimeout(a.Context(), patience)
+	defer cancel()
+	one := name(0)
+	w, err := kube.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(a.ns), client.MatchingFields{"metadata.name": one + "-config"})
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer w.Stop()
+	m := begin(a.B)
+	var took []float64
+	for i := range changes {
+		value := fmt.Sprintf("changed-%d", i)
+		began := time.Now()
+		if err := apply(ctx, a.app(one, value)); err != nil {
+			a.Fatal(err)
+		}
+		for live := false; !live; {
+			e, ok := <-w.ResultChan()
+			if !ok {
+				a.Fatal("the watch ended before the change was live")
+			}
+			cm, ok := e.Object.(*corev1.ConfigMap)
+			live = ok && cm.Data["value"] == value
+		}
+		took = append(took, time.Since(began).Seconds())
+		testenv.Eventually(a, patience, func(ctx context.Context) string {
+			app := &v1alpha1.App{}
+			if err := kube.Get(ctx, client.ObjectKey{Namespace: a.ns, Name: one}, app); err != nil || !succeeded(app) {
+				return fmt.Sprintf("%v %+v", err, app.Status.Conditions)
+			}
+			return ""
+		})
+	}
+	slices.Sort(took)
+	at := func(part float64) float64 { return took[int(math.Ceil(part*float64(len(took))))-1] }
+	return Change{Samples: changes, Median: at(0.5), P90: at(0.9), Max: at(1), Requests: m.requests(a.ns, changes)}
+}
+
+func apply(ctx context.Context, app *v1alpha1.App) error {
+	obj, err := toApply(app)
+	if err != nil {
+		return err
+	}
+	return kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("bench"), client.ForceOwnership)
+}
+
+// noChange changes only the sync period, which makes each App run.
+func (a *apps) noChange() NoChange {
+	m := begin(a.B)
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"syncPeriod":"`+often.String()+`"}}`))
+	took := a.settled(func() {
+		a.each(func(ctx context.Context, name string) error {
+			return kube.Patch(ctx, a.app(name, ""), patch)
+		})
+	})
+	return NoChange{Seconds: took.Seconds(), Requests: m.requests(a.ns, count), ProcessStarts: m.starts(count)}
+}
+
+// idle measures whole sync periods, so each App runs as often as it should.
+func (a *apps) idle() Idle {
+	m := begin(a.B)
+	time.Sleep(idleFor) // the time is what is measured
+	minutes := m.elapsed().Minutes()
+	return Idle{
+		SyncPeriod: often.Seconds(), Seconds: m.elapsed().Seconds(),
+		CPU: m.cpu(minutes), Requests: m.requests(a.ns, minutes),
+	}
+}
+
+// meter counts from its beginning.
+type meter struct {
+	*testing.B
+	since  time.Time
+	ran    map[string]int64
+	ticked [2]int64
+}
+
+func begin(b *testing.B) *meter {
+	m := &meter{B: b, since: time.Now(), ran: starting(b)}
+	m.ticked = ticks(b)
+	return m
+}
+
+func (m *meter) elapsed() time.Duration { return time.Since(m.since) }
+
+// requests counts what the controller and service accounts of the namespace
+// asked, divided by per.
+func (m *meter) requests(ns string, per float64) Requests {
+	m.Helper()
+	found, err := env.Audit().Requests(controlplane.Filter{Since: m.since})
+	if err != nil {
+		m.Fatal(err)
+	}
+	r := Requests{By: map[string]float64{}}
+	for _, q := range found {
+		who, ours := strings.CutPrefix(q.User, "system:serviceaccount:"+ns+":")
+		if q.User == testenv.ControllerUser {
+			who, ours = "controller", true
+		}
+		if !ours {
+			continue
+		}
+		what := q.Resource
+		if q.Subresource != "" {
+			what += "/" + q.Subresource
+		}
+		if what == "" {
+			what, _, _ = strings.Cut(q.URI, "?")
+		}
+		r.By[strings.Join([]string{who, q.Verb, what}, " ")] += 1 / per
+		r.Total += 1 / per
+	}
+	return r
+}
