@@ -39,7 +39,6 @@ type Client struct {
 // link is one connection.
 type link struct {
 	*rpc.Client
-	instance string
 }
 
 // NewClient makes a client for the sidecar at socket. It does not connect yet.

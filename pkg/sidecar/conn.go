@@ -14,7 +14,7 @@ import (
 // conn is one connection; its exported methods are what the client can call.
 type conn struct {
 	server *server
-	ctx    context.Context // ends with the connection; net/rpc passes none
+	ctx    context.Context //nolint:containedctx // ends with the connection; net/rpc passes none
 
 	mu         sync.Mutex // guards all below
 	workspaces map[string]*workspace

@@ -19,19 +19,8 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/tool"
+	"github.com/garboard-dev/garboard/test/poll"
 )
-
-// until waits for a condition that another process brings about.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // hanging starts a tool that ignores SIGTERM, and returns its process id once it
 // runs, and the outcome of Run.
@@ -42,7 +31,7 @@ func hanging(t *testing.T, ctx context.Context, r *rig, w *sidecar.Workspace) (p
 		_, err := w.Run(ctx, command("vendir", "hang src/pid"))
 		outcome <- err
 	}()
-	until(t, "tool runs", func() bool {
+	poll.Until(t, "tool runs", func() bool {
 		found, _ := filepath.Glob(filepath.Join(r.opts.WorkDir, "*", "src", "pid"))
 		for _, f := range found {
 			b, _ := os.ReadFile(f)
@@ -94,7 +83,7 @@ func TestContextEndsTool(t *testing.T) {
 	if err := <-outcome; !errors.Is(err, cause) {
 		t.Errorf("error %v, want the context's cause", err)
 	}
-	until(t, "tool ended", gone(pid))
+	poll.Until(t, "tool ended", gone(pid))
 	if _, code := do(t, w, command("ytt", "exit 0")); code != 0 {
 		t.Error("the workspace does not work after a canceled run")
 	}
@@ -130,7 +119,7 @@ func TestCloseAfterContextEnded(t *testing.T) {
 	if err := w.Close(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	until(t, "workspace removed", func() bool { return r.workspaces(t) == 0 })
+	poll.Until(t, "workspace removed", func() bool { return r.workspaces(t) == 0 })
 }
 
 func TestControllerGone(t *testing.T) {
@@ -140,8 +129,8 @@ func TestControllerGone(t *testing.T) {
 	if err := r.Shutdown(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "tool ended", gone(pid))
-	until(t, "workspace removed", func() bool { return r.workspaces(t) == 0 })
+	poll.Until(t, "tool ended", gone(pid))
+	poll.Until(t, "workspace removed", func() bool { return r.workspaces(t) == 0 })
 	if err := <-outcome; !errors.Is(err, sidecar.ErrLost) {
 		t.Errorf("error %v", err)
 	}
@@ -208,7 +197,7 @@ func TestServerKilled(t *testing.T) {
 	if want := "Internal run comm: the sidecar stopped or restarted while vendir ran"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	until(t, "tool died with its sidecar", gone(pid))
+	poll.Until(t, "tool died with its sidecar", gone(pid))
 
 	spawn(t, r.opts)
 	w := r.open(t, "owner")
@@ -236,7 +225,7 @@ func TestOrphansOfATool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "orphan is killed and reaped", reaped(pid))
+	poll.Until(t, "orphan is killed and reaped", reaped(pid))
 }
 
 func TestLimits(t *testing.T) {

@@ -208,10 +208,12 @@ func orphan(file string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	for {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for range ticker.C {
 		if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
-			return nil
+			break
 		}
-		time.Sleep(time.Millisecond)
 	}
+	return nil
 }

@@ -19,22 +19,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/garboard-dev/garboard/pkg/tool"
+	"github.com/garboard-dev/garboard/test/poll"
 )
 
 // sh is a process that runs a shell script.
 func sh(t testing.TB, script string) tool.Process {
 	return tool.Process{Path: "/bin/sh", Name: "sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: t.TempDir()}
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func TestRun(t *testing.T) {
@@ -125,7 +115,7 @@ func TestRunIsCanceled(t *testing.T) {
 			var group int
 			p.Started = func(pid int) error { group = pid; return nil }
 			go func() {
-				until(t, "script runs", func() bool {
+				poll.Until(t, "script runs", func() bool {
 					_, err := os.Stat(filepath.Join(p.Dir, "ready"))
 					return err == nil
 				})
@@ -134,7 +124,7 @@ func TestRunIsCanceled(t *testing.T) {
 			if _, err := p.Run(ctx); !errors.Is(err, cause) {
 				t.Errorf("error %v; %s", err, tc.reason)
 			}
-			until(t, "group is gone", func() bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) })
+			poll.Until(t, "group is gone", func() bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) })
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +205,7 @@ func TestReaper(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	until(t, "no children are left", func() bool { return len(processes(t)) == 0 })
+	poll.Until(t, "no children are left", func() bool { return len(processes(t)) == 0 })
 }
 
 // TestReaperLeavesOthers: a child that somebody else started keeps its exit code,
@@ -239,7 +229,7 @@ func TestReaperLeavesOthers(t *testing.T) {
 		}
 	}
 	stdin.Close()
-	until(t, "the other child is dead", func() bool {
+	poll.Until(t, "the other child is dead", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", other.Process.Pid))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})

@@ -79,7 +79,7 @@ func TestTrackerForgets(t *testing.T) {
 	}
 }
 
-func TestTrackerIsSafeForConcurrentUse(t *testing.T) {
+func TestTrackerIsSafeForConcurrentUse(*testing.T) {
 	k, wg := newTracker(), sync.WaitGroup{}
 	for i := range 8 {
 		wg.Go(func() {
