@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,9 @@ func inline(files map[string]string) string {
 	}
 	return out
 }
+
+// replaceAll replaces each first of a pair by its second.
+func replaceAll(s string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(s) }
 
 // yttApp is a spec that deploys files through ytt.
 func yttApp(files map[string]string) string {
