@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -37,12 +38,18 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// ourFuncs fills what may hold any JSON with JSON.
+// ourFuncs fills what may hold any JSON with JSON, and durations with one or with
+// text that is none, but not with both.
 func ourFuncs(serializer.CodecFactory) []any {
 	return []any{
 		func(r *runtime.RawExtension, c randfill.Continue) {
 			if c.Bool() {
 				r.Raw = []byte(`{"properties":{"replicas":{"default":1,"type":"integer"}},"x-unknown":true}`)
+			}
+		},
+		func(d *kappctrl.Duration, c randfill.Continue) {
+			if *d = (kappctrl.Duration{Invalid: "1d"}); c.Bool() {
+				*d = kappctrl.Duration{Duration: time.Duration(c.Int63())}
 			}
 		},
 	}
@@ -166,6 +173,11 @@ func TestEncodings(t *testing.T) {
 			in:     kappctrl.Condition{Type: kappctrl.Reconciling, Status: "True"},
 			want:   `{"type":"Reconciling","status":"True"}`,
 		},
+		"InvalidPeriod": {
+			reason: "what is no duration is written back as it was read",
+			in:     kappctrl.AppSpec{SyncPeriod: &kappctrl.Duration{Invalid: "1d"}},
+			want:   `{"syncPeriod":"1d"}`,
+		},
 		"AnyPrerelease": {
 			reason: "present and empty means all, absent means none",
 			in:     kappctrl.VersionSelectionSemver{Prereleases: &kappctrl.VersionSelectionSemverPrereleases{}},
@@ -186,6 +198,38 @@ func TestEncodings(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, string(got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+			}
+		})
+	}
+}
+
+// TestDurations: text that is no duration must not keep the object from being
+// read. The schema takes any text, and one App that cannot be read would end the
+// watch on all.
+func TestDurations(t *testing.T) {
+	tests := map[string]struct {
+		text    string
+		want    kappctrl.Duration
+		invalid bool
+	}{
+		"Hours":    {"1h30m", kappctrl.Duration{Duration: 90 * time.Minute}, false},
+		"Negative": {"-1h", kappctrl.Duration{Duration: -time.Hour}, false},
+		"Empty":    {"", kappctrl.Duration{}, false},
+		"Days":     {"1d", kappctrl.Duration{Invalid: "1d"}, true},
+		"Number":   {"30", kappctrl.Duration{Invalid: "30"}, true},
+		"Huge":     {"99999999999h", kappctrl.Duration{Invalid: "99999999999h"}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var app kappctrl.App
+			if err := json.Unmarshal([]byte(`{"spec":{"syncPeriod":"`+tt.text+`"}}`), &app); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(&tt.want, app.Spec.SyncPeriod); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if err := app.Spec.SyncPeriod.Err(); (err != nil) != tt.invalid {
+				t.Errorf("error %v", err)
 			}
 		})
 	}

@@ -35,6 +35,9 @@ type Request struct {
 	// SkipTLS says whether certificates of an authority, host or host:port, are
 	// not to be verified; nil verifies all.
 	SkipTLS func(authority string) bool
+	// Hide learns the secrets of the fetch, for what is said later in the same
+	// reconcile; nil keeps them in here.
+	Hide *redact.Redactor
 }
 
 // Result is the outcome of a fetch.
@@ -55,8 +58,11 @@ func New(objects Objects) *Fetcher { return &Fetcher{objects: objects} }
 // says holds no secret of the fetch. Nothing is retried: that is the reconciler's
 // to do, which does not hold a worker while it waits.
 func (f *Fetcher) Fetch(ctx context.Context, ws Workspace, req Request) Result {
-	var hide redact.Redactor
-	res := Result{Stage: f.fetch(ctx, ws, req, &hide), Root: root(req.Sources)}
+	hide := req.Hide
+	if hide == nil {
+		hide = &redact.Redactor{}
+	}
+	res := Result{Stage: f.fetch(ctx, ws, req, hide), Root: root(req.Sources)}
 	res.Stdout, res.Stderr, res.Err = hide.String(res.Stdout), hide.String(res.Stderr), hide.String(res.Err)
 	return res
 }

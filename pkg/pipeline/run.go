@@ -13,6 +13,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/fetch"
 	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/pkg/template"
+	"github.com/garboard-dev/garboard/pkg/tool/redact"
 )
 
 // ErrToolTimeout ends a fetch or template stage that takes too long.
@@ -27,8 +28,13 @@ const closeTimeout = 10 * time.Second
 // stage that runs.
 func (p *Pipeline) Run(ctx context.Context, job Job, report func(status.Outcome)) (out status.Outcome) {
 	out = status.Outcome{Generation: job.Generation}
-	defer p.contain(ctx, &out)
+	job.hide = &redact.Redactor{}
+	defer p.contain(ctx, job, &out)
 
+	if err := job.Spec.SyncPeriod.Err(); err != nil {
+		out.Err, out.Done = fmt.Sprintf("Invalid syncPeriod: %v", err), true
+		return out
+	}
 	root, manifest := "", []byte(nil)
 	p.inWorkspace(ctx, job, &out, func(ws Workspace) {
 		if root = p.fetch(ctx, ws, job, &out); root == "" {
@@ -48,13 +54,14 @@ func (p *Pipeline) Run(ctx context.Context, job Job, report func(status.Outcome)
 // Delete removes what was deployed, unless the job says to leave it.
 func (p *Pipeline) Delete(ctx context.Context, job Job, report func(status.Outcome)) (out status.Outcome) {
 	out = status.Outcome{Generation: job.Generation, Deleting: true}
-	defer p.contain(ctx, &out)
+	job.hide = &redact.Redactor{}
+	defer p.contain(ctx, job, &out)
 	defer func() { out.Done = true }()
 	if job.SkipDelete {
 		return out
 	}
 	started := p.Now()
-	out.Deploy = p.runDelete(ctx, job, p.progress(&out, started, report))
+	out.Deploy = hidden(job, p.runDelete(ctx, job, p.progress(job, &out, started, report)))
 	p.end(out.Deploy, started)
 	out.Running = false
 	return out
@@ -79,13 +86,14 @@ func (p *Pipeline) runDelete(ctx context.Context, job Job, progress func(deploy.
 
 // contain turns a panic of a stage into that object's failure: one bad input
 // must not end the controller.
-func (p *Pipeline) contain(ctx context.Context, out *status.Outcome) {
+func (p *Pipeline) contain(ctx context.Context, job Job, out *status.Outcome) {
 	r := recover()
 	if r == nil {
 		return
 	}
-	logr.FromContextOrDiscard(ctx).Error(fmt.Errorf("panic: %v", r), "Contained a panic", "stack", string(debug.Stack()))
-	out.Err, out.Running, out.Done = fmt.Sprintf("Internal error: %v (this is a fault of the controller: its log has the details)", r), false, true
+	text := job.hide.String(fmt.Sprint(r))
+	logr.FromContextOrDiscard(ctx).Error(errors.New("panic: "+text), "Contained a panic", "stack", string(debug.Stack()))
+	out.Err, out.Running, out.Done = fmt.Sprintf("Internal error: %s (this is a fault of the controller: its log has the details)", text), false, true
 }
 
 // inWorkspace runs do with a work folder that is gone afterwards in every case.
@@ -113,7 +121,7 @@ func (p *Pipeline) fetch(ctx context.Context, ws Workspace, job Job, out *status
 	ctx, cancel := p.limit(ctx)
 	defer cancel()
 	started := p.Now()
-	res := p.Fetch.Fetch(ctx, ws, fetch.Request{Namespace: job.Namespace, Sources: job.Spec.Fetch, SkipTLS: job.SkipTLS})
+	res := p.Fetch.Fetch(ctx, ws, fetch.Request{Namespace: job.Namespace, Sources: job.Spec.Fetch, SkipTLS: job.SkipTLS, Hide: job.hide})
 	out.Fetch = &res.Stage
 	p.end(out.Fetch, started)
 	if res.Failed() {
@@ -128,7 +136,7 @@ func (p *Pipeline) template(ctx context.Context, ws Workspace, job Job, root str
 	started := p.Now()
 	res := p.Template.Template(ctx, ws, template.Request{
 		Name: job.Name, Namespace: job.Namespace, UID: job.UID, Labels: job.Labels, Annotations: job.Annotations,
-		Steps: job.Spec.Template, Root: root, Facts: p.Access.Facts(job.access()),
+		Steps: job.Spec.Template, Root: root, Facts: p.Access.Facts(job.access()), Hide: job.hide,
 	})
 	out.Template = &res.Stage
 	p.end(out.Template, started)
@@ -145,21 +153,21 @@ func (p *Pipeline) deploy(ctx context.Context, job Job, manifest []byte, out *st
 	}
 	if err != nil {
 		stage := status.Stage{}.Fail("", err)
-		out.Deploy = &stage
+		out.Deploy = hidden(job, &stage)
 		p.end(out.Deploy, started)
 		return
 	}
 	inspect := req
-	req.Manifest, req.Progress = manifest, p.progress(out, started, report)
+	req.Manifest, req.Progress = manifest, p.progress(job, out, started, report)
 	res := p.Deploy.Deploy(ctx, req)
-	out.Deploy, out.Kapp, out.Running = &res.Stage, res.Kapp, false
+	out.Deploy, out.Kapp, out.Running = hidden(job, &res.Stage), res.Kapp, false
 	p.end(out.Deploy, started)
 	if req.Kapp.Inspect == nil || ctx.Err() != nil {
 		return
 	}
 	started = p.Now()
 	seen := p.Deploy.Inspect(ctx, inspect)
-	out.Inspect = &seen.Stage
+	out.Inspect = hidden(job, &seen.Stage)
 	p.end(out.Inspect, started)
 }
 
@@ -182,15 +190,21 @@ func (p *Pipeline) deployRequest(ctx context.Context, job Job) (deploy.Request, 
 }
 
 // progress returns a callback that reports a running deploy.
-func (p *Pipeline) progress(out *status.Outcome, started time.Time, report func(status.Outcome)) func(deploy.Progress) {
+func (p *Pipeline) progress(job Job, out *status.Outcome, started time.Time, report func(status.Outcome)) func(deploy.Progress) {
 	base := *out
 	return func(now deploy.Progress) {
 		live := base
 		live.Running = true
-		live.Deploy = &status.Stage{Stdout: now.Stdout, Stderr: now.Stderr, StartedAt: started, EndedAt: p.Now()}
+		live.Deploy = hidden(job, &status.Stage{Stdout: now.Stdout, Stderr: now.Stderr, StartedAt: started, EndedAt: p.Now()})
 		live.Applying = now.Applying
 		report(live)
 	}
+}
+
+// hidden takes the secrets of the job out of what a stage says.
+func hidden(job Job, s *status.Stage) *status.Stage {
+	s.Stdout, s.Stderr, s.Err = job.hide.String(s.Stdout), job.hide.String(s.Stderr), job.hide.String(s.Err)
+	return s
 }
 
 func (p *Pipeline) end(s *status.Stage, started time.Time) {

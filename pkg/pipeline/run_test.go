@@ -29,6 +29,9 @@ type stages struct {
 	// during runs inside each stage.
 	during func(ctx context.Context, stage string)
 	ctxErr error
+	// secrets are what fetch and template read, prints is what the deploy says.
+	secrets []string
+	prints  string
 }
 
 func (s *stages) note(ctx context.Context, name string) status.Stage {
@@ -40,7 +43,7 @@ func (s *stages) note(ctx context.Context, name string) status.Stage {
 	case "":
 		return status.Stage{Stdout: name + " out"}
 	case "panic":
-		panic("stage " + name)
+		panic("stage " + name + s.prints)
 	}
 	return status.Stage{ExitCode: 1, Err: s.fail[name]}
 }
@@ -64,17 +67,25 @@ func (w workspace) Close(ctx context.Context) error {
 	return nil
 }
 
-func (s *stages) Fetch(ctx context.Context, _ fetch.Workspace, _ fetch.Request) fetch.Result {
+func (s *stages) Fetch(ctx context.Context, _ fetch.Workspace, req fetch.Request) fetch.Result {
+	if len(s.secrets) > 0 {
+		req.Hide.Add(s.secrets[0])
+	}
 	return fetch.Result{Stage: s.note(ctx, "fetch"), Root: "src/0"}
 }
 
 func (s *stages) Template(ctx context.Context, _ template.Workspace, req template.Request) template.Result {
+	if len(s.secrets) > 1 {
+		req.Hide.Add(s.secrets[1])
+	}
 	return template.Result{Stage: s.note(ctx, "template"), Output: []byte("rendered from " + req.Root)}
 }
 
 func (s *stages) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
-	req.Progress(deploy.Progress{Stdout: "so far", Applying: true})
-	return deploy.Result{Stage: s.note(ctx, "deploy"), Kapp: &v1alpha1.KappDeployStatus{}}
+	req.Progress(deploy.Progress{Stdout: "so far" + s.prints, Stderr: s.prints, Applying: true})
+	stage := s.note(ctx, "deploy")
+	stage.Stdout, stage.Stderr = s.prints, s.prints
+	return deploy.Result{Stage: stage, Kapp: &v1alpha1.KappDeployStatus{}}
 }
 
 func (s *stages) Delete(ctx context.Context, _ deploy.Request) deploy.Result {
@@ -135,6 +146,7 @@ func TestRun(t *testing.T) {
 		"TwoDeploys":    {"checked before anything is changed", nil, func(j *pipeline.Job) { j.Spec.Deploy = append(j.Spec.Deploy, j.Spec.Deploy[0]) }, "open fetch template close", "Expected exactly one deploy option"},
 		"NoDeploy":      {"the same", nil, func(j *pipeline.Job) { j.Spec.Deploy = nil }, "open fetch template close", "Expected exactly one deploy option"},
 		"UnknownDeploy": {"an entry that names no way", nil, func(j *pipeline.Job) { j.Spec.Deploy[0].Kapp = nil }, "open fetch template close", "Unsupported way to deploy"},
+		"BadPeriod":     {"told before anything runs", nil, func(j *pipeline.Job) { j.Spec.SyncPeriod = &v1alpha1.Duration{Invalid: "1d"} }, "", `Invalid syncPeriod: "1d" is no duration (hint: write it as 30s, 10m or 1h30m; there is no unit for days)`},
 		"FetchPanics":   {"contained, and the folder is gone", map[string]string{"fetch": "panic"}, nil, "open fetch close", "Internal error: stage fetch (this is a fault of the controller: its log has the details)"},
 		"DeployPanics":  {"contained", map[string]string{"deploy": "panic"}, nil, "open fetch template close access finalizer deploy", "Internal error: stage deploy (this is a fault of the controller: its log has the details)"},
 	}
@@ -145,7 +157,7 @@ func TestRun(t *testing.T) {
 				c.with(&job)
 			}
 			out := p.Run(t.Context(), job, func(status.Outcome) {})
-			if diff := cmp.Diff(strings.Fields(c.log), s.log); diff != "" {
+			if diff := cmp.Diff(strings.Fields(c.log), append([]string{}, s.log...)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
 			}
 			err := ""
@@ -211,6 +223,27 @@ func TestRunReports(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reports (-want +got):\n%s", diff)
+	}
+}
+
+// TestSecretsStayHidden: what one stage read no later one shows, while it runs or
+// at its end, and neither does a panic.
+func TestSecretsStayHidden(t *testing.T) {
+	const fetched, templated = "fetch-secret-1", "template-secret-2"
+	for name, fail := range map[string]string{"Succeeds": "", "Fails": "refused " + fetched + " and " + templated, "Panics": "panic"} {
+		t.Run(name, func(t *testing.T) {
+			s, p, job := fixture(map[string]string{"deploy": fail, "inspect": "saw " + templated})
+			s.secrets, s.prints = []string{fetched, templated}, "prints "+fetched+" and "+templated
+			var seen []status.Outcome
+			seen = append(seen, p.Run(t.Context(), job, func(o status.Outcome) { seen = append(seen, o) }))
+			for _, o := range seen {
+				for _, stage := range []*status.Stage{o.Fetch, o.Template, o.Deploy, o.Inspect, {Err: o.Err}} {
+					if text := fmt.Sprintf("%+v", stage); strings.Contains(text, fetched) || strings.Contains(text, templated) {
+						t.Errorf("shows a secret: %s", text)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/deploy"
 	"github.com/garboard-dev/garboard/pkg/fetch"
 	"github.com/garboard-dev/garboard/pkg/template"
+	"github.com/garboard-dev/garboard/pkg/tool/redact"
 )
 
 // Workspace is a work folder in the sidecar, which alone reads and runs what is in it.
@@ -83,6 +84,10 @@ type Job struct {
 	Deployed func(ctx context.Context) bool
 	// SkipDelete says that nothing is to be deleted although objects exist.
 	SkipDelete bool
+
+	// hide knows the secrets that the stages so far used: what an earlier one read
+	// a later one may print, such as an API server that refuses a value.
+	hide *redact.Redactor
 }
 
 func (j Job) access() access.Request {

@@ -44,6 +44,9 @@ type Request struct {
 	// Root is the folder of the fetched files, relative to the workspace.
 	Root  string
 	Facts Facts
+	// Hide learns the secrets of the steps, for what is said later in the same
+	// reconcile; nil keeps them in here.
+	Hide *redact.Redactor
 }
 
 // Result is the outcome of templating: the stage is that of the last step that ran.
@@ -66,7 +69,7 @@ func (t *Templater) Template(ctx context.Context, ws Workspace, req Request) Res
 	if len(req.Steps) == 0 {
 		return Result{Stage: status.Stage{}.Fail("", errors.New("Expected at least one template option"))}
 	}
-	r := &run{ws: ws, req: req, objects: newObjects(t.objects, req.Namespace)}
+	r := &run{ws: ws, req: req, objects: newObjects(t.objects, req.Namespace, req.Hide)}
 	var res Result
 	for i, step := range req.Steps {
 		out := r.step(ctx, i, step)
@@ -185,9 +188,12 @@ type objects struct {
 	from      Objects
 	namespace string
 	read      map[string]map[string][]byte
-	hide      redact.Redactor
+	hide      *redact.Redactor
 }
 
-func newObjects(from Objects, namespace string) *objects {
-	return &objects{from: from, namespace: namespace, read: map[string]map[string][]byte{}}
+func newObjects(from Objects, namespace string, hide *redact.Redactor) *objects {
+	if hide == nil {
+		hide = &redact.Redactor{}
+	}
+	return &objects{from: from, namespace: namespace, read: map[string]map[string][]byte{}, hide: hide}
 }

@@ -66,7 +66,7 @@ func (a *apps) app(name, value string) *v1alpha1.App {
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.ns, Name: name},
 		Spec: v1alpha1.AppSpec{
 			ServiceAccountName: "deployer",
-			SyncPeriod:         &metav1.Duration{Duration: time.Hour},
+			SyncPeriod:         &v1alpha1.Duration{Duration: time.Hour},
 			Fetch: []v1alpha1.AppFetch{{Inline: &v1alpha1.AppFetchInline{Paths: map[string]string{
 				"config.yml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s-config}\ndata: {value: %q}\n", name, value),
 			}}}},

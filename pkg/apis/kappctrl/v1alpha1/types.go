@@ -63,7 +63,7 @@ type AppSpec struct {
 	// Time between two reconciles, as a duration such as 1h or 10m. Default and
 	// minimum 30s.
 	// +optional
-	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	SyncPeriod *Duration `json:"syncPeriod,omitempty"`
 	// On deletion removes only the App and leaves what it deployed. Default false.
 	// +optional
 	NoopDelete bool `json:"noopDelete,omitempty"`

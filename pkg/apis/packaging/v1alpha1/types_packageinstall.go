@@ -61,7 +61,7 @@ type PackageInstallSpec struct {
 	// Time between two reconciles, as a duration such as 1h or 10m. Default 10m,
 	// minimum 30s.
 	// +optional
-	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	SyncPeriod *kappctrlv1alpha1.Duration `json:"syncPeriod,omitempty"`
 	// On deletion removes only the PackageInstall and its App and leaves what they
 	// deployed. Default false.
 	// +optional

@@ -45,7 +45,7 @@ type PackageRepositorySpec struct {
 	// Time between two reconciles, as a duration such as 1h or 10m. Default 10m,
 	// minimum 30s.
 	// +optional
-	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	SyncPeriod *kappctrlv1alpha1.Duration `json:"syncPeriod,omitempty"`
 	// The source.
 	Fetch *PackageRepositoryFetch `json:"fetch"`
 }

@@ -6,7 +6,6 @@ package v1alpha1
 
 import (
 	kappctrlv1alpha1 "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -91,7 +90,7 @@ func (in *PackageInstallSpec) DeepCopyInto(out *PackageInstallSpec) {
 	}
 	if in.SyncPeriod != nil {
 		in, out := &in.SyncPeriod, &out.SyncPeriod
-		*out = new(v1.Duration)
+		*out = new(kappctrlv1alpha1.Duration)
 		**out = **in
 	}
 }
@@ -281,7 +280,7 @@ func (in *PackageRepositorySpec) DeepCopyInto(out *PackageRepositorySpec) {
 	*out = *in
 	if in.SyncPeriod != nil {
 		in, out := &in.SyncPeriod, &out.SyncPeriod
-		*out = new(v1.Duration)
+		*out = new(kappctrlv1alpha1.Duration)
 		**out = **in
 	}
 	if in.Fetch != nil {
