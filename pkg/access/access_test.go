@@ -137,6 +137,7 @@ func TestErrors(t *testing.T) {
 	addAccount(t, ns)
 	addSecret(t, ns, "empty", "value", nil)
 	addSecret(t, ns, "bad", "value", []byte("{"))
+	addSecret(t, ns, "bomb", "value", []byte("a: &a "+strings.Repeat("x", 100_000)+"\nb: ["+strings.Repeat("*a,", 10_000)+"]"))
 	ref := func(name, key string) *v1alpha1.AppCluster {
 		return &v1alpha1.AppCluster{KubeconfigSecretRef: &v1alpha1.AppClusterKubeconfigSecretRef{Name: name, Key: key}}
 	}
@@ -151,6 +152,7 @@ func TestErrors(t *testing.T) {
 		"NoSecret":     {access.Request{Namespace: ns, Cluster: ref("x", "")}, `Getting kubeconfig secret: secrets "x" not found`},
 		"NoKey":        {access.Request{Namespace: ns, Cluster: ref("bad", "other")}, "Expected to find key 'other' in secret (keys: value)"},
 		"NotYAML":      {access.Request{Namespace: ns, Cluster: ref("bad", "")}, "Parsing kubeconfig: "},
+		"Aliases":      {access.Request{Namespace: ns, Cluster: ref("bomb", "")}, "Parsing kubeconfig: aliases (*name) make this YAML more than 16 MiB larger than it is"},
 		"NoCluster":    {access.Request{Namespace: ns, Cluster: ref("empty", "")}, "Expected to find at least one cluster in kubeconfig"},
 		"OtherTenants": {access.Request{Namespace: "default", Cluster: ref("bad", "")}, `Getting kubeconfig secret: secrets "bad" not found`},
 	}

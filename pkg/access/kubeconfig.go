@@ -14,6 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/tool/yamlsize"
 )
 
 // hostPortVar in a kubeconfig stands for the controller's own cluster.
@@ -45,6 +46,9 @@ func (r *Resolver) kubeconfigData(ctx context.Context, namespace string, ref *v1
 // programs, files and plugins. It also returns the namespace of the current
 // context, which is default if it names none.
 func restrictedConfig(data []byte, ownHost string) (*rest.Config, string, error) {
+	if err := yamlsize.Check(data); err != nil {
+		return nil, "", fmt.Errorf("Parsing kubeconfig: %w", err)
+	}
 	text := strings.ReplaceAll(string(data), hostPortVar, hostPort(ownHost))
 	full, err := clientcmd.Load([]byte(text))
 	if err != nil {

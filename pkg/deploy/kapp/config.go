@@ -1,11 +1,15 @@
 package kapp
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 
 	ctlconf "carvel.dev/kapp/pkg/kapp/config"
 	ctlres "carvel.dev/kapp/pkg/kapp/resources"
+	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/garboard-dev/garboard/pkg/tool/yamlsize"
 )
 
 // Marks of a document that configures kapp.
@@ -21,6 +25,25 @@ type demands struct {
 	// alone says that its wait rules count time, which kapp does in a variable of
 	// the whole process that names neither cluster nor App.
 	alone bool
+}
+
+// checkSize fails for a manifest that would take this process's memory when kapp
+// reads it.
+func checkSize(manifest []byte) error {
+	if !bytes.ContainsRune(manifest, '&') || !bytes.ContainsRune(manifest, '*') {
+		return nil
+	}
+	var growth yamlsize.Growth
+	// The same reader as kapp's, so that both see the same documents.
+	for docs := kyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest))); ; {
+		doc, err := docs.Read()
+		if err != nil {
+			return nil // the end, or what kapp reports
+		}
+		if err := growth.Add(doc); err != nil {
+			return fmt.Errorf("Reading manifest: %w", err)
+		}
+	}
 }
 
 // inspectConfig reads the kapp configuration in manifest. It fails on what would

@@ -50,6 +50,11 @@ func TestFailures(t *testing.T) {
 			reason: "the parser's line is shown", name: "yaml", manifest: "a: b\n- c\n",
 			exitCode: 1, err: seeUseful, stderr: []string{"kapp: Error: error converting YAML to JSON: yaml: line "},
 		},
+		"Aliases": {
+			reason: "kapp would make a gigabyte of it, in this process", name: "aliases",
+			manifest: configMap("ok", "1") + "---\na: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n",
+			exitCode: 1, err: seeUseful, stderr: []string{"kapp: Error: Reading manifest: aliases (*name) make this YAML more than 16 MiB larger than it is"},
+		},
 		"NoName": {
 			reason: "the place in the manifest is named as for standard input", name: "noname",
 			manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n",

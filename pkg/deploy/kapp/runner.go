@@ -118,6 +118,9 @@ func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
 	j := job{command: deployCommand, args: args, prefix: deploy.Deploying}
+	if err := checkSize(req.Manifest); err != nil {
+		return failedRun(j.prefix, err)
+	}
 	if j.demands, err = inspectConfig(req.Manifest); err != nil {
 		return failedRun(j.prefix, err)
 	}

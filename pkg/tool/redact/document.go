@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/garboard-dev/garboard/pkg/tool/yamlsize"
 )
 
 // public are keys of Secrets whose values are no secrets and which errors need to
@@ -57,6 +59,14 @@ func (r *Redactor) AddDocument(text string) { r.addDocument(text) }
 // would say nothing for a long one, and hide "a: 1" everywhere for a short one.
 func (r *Redactor) addDocument(text string) (structured bool) {
 	for doc := range strings.SplitSeq("\n"+text, "\n---") {
+		if yamlsize.Check([]byte(doc)) != nil {
+			// Not to be read. Nobody writes such a file to be quoted in messages.
+			for word := range strings.FieldsSeq(doc) {
+				r.Add(word)
+			}
+			structured = true
+			continue
+		}
 		var parsed any
 		if yaml.Unmarshal([]byte(doc), &parsed) == nil {
 			switch parsed.(type) {

@@ -48,6 +48,9 @@ func TestString(t *testing.T) {
 		"SecretKind": {"Kubernetes Secrets within", func(r *redact.Redactor) {
 			r.AddDocument("kind: Secret\nstringData: {a: plainly}\ndata: {b: ZW5jb2RlZA==}\n")
 		}, "plainly encoded ZW5jb2RlZA==", "[redacted] [redacted] [redacted]"},
+		"SecretAliases": {"a file that would fill the memory is not read, but hidden word by word", func(r *redact.Redactor) {
+			r.AddSecret(secret("v", "password: &p s3cr-t\nlong: &a "+strings.Repeat("x", 100_000)+"\nb: ["+strings.Repeat("*a,", 10_000)+"]\n"))
+		}, "s3cr-t", "[redacted]"},
 		"SecretEnv":  {"properties files", func(r *redact.Redactor) { r.AddSecret(secret(".env", "A=1\nDB_PASSWORD='s3cr'\n")) }, "s3cr", "[redacted]"},
 		"SecretDocs": {"each of several documents", func(r *redact.Redactor) { r.AddDocument("a: b\n---\ntoken: s3cr\n") }, "s3cr", "[redacted]"},
 		"DockerConfig": {"registry credentials", func(r *redact.Redactor) {
