@@ -45,7 +45,7 @@ func TestNoSidecar(t *testing.T) {
 // TestSidecarComesLater: the first call waits for a sidecar that starts meanwhile.
 func TestSidecarComesLater(t *testing.T) {
 	dir := t.TempDir()
-	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir}
+	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir, MaxMemory: anyMemory}
 	answered := make(chan error, 1)
 	go func() {
 		_, err := sidecar.NewClient(o.Socket).Instance(t.Context())
@@ -109,7 +109,7 @@ func TestLockedFolders(t *testing.T) {
 
 func BenchmarkReconcile(b *testing.B) {
 	dir := b.TempDir()
-	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir}
+	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir, MaxMemory: anyMemory}
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -151,7 +151,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(context.Background())
-	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "sock"), WorkDir: filepath.Join(dir, "work"), ToolDir: toolDir}
+	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "sock"), WorkDir: filepath.Join(dir, "work"), ToolDir: toolDir, MaxMemory: anyMemory}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := sidecar.Serve(ctx, quiet(o)); err != nil {

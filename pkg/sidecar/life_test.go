@@ -174,7 +174,7 @@ func spawn(t *testing.T, o sidecar.ServerOptions) *exec.Cmd {
 
 func TestServerKilled(t *testing.T) {
 	dir := t.TempDir()
-	r := &rig{opts: sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "work"), ToolDir: toolDir}}
+	r := &rig{opts: sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "work"), ToolDir: toolDir, MaxMemory: anyMemory}}
 	r.Client = sidecar.NewClient(r.opts.Socket)
 	first := spawn(t, r.opts)
 	if err := r.ApplyProxy(t.Context(), sidecar.Proxy{HTTPProxy: "http://proxy"}); err != nil {

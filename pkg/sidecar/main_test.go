@@ -27,6 +27,10 @@ import (
 // a script on standard input, see act.
 var toolDir string
 
+// anyMemory is MaxMemory for this binary as a tool: the race detector allocates
+// terabytes that it does not use.
+const anyMemory = 1 << 60
+
 // serveEnv makes the binary a sidecar: SOCKET:WORKDIR:TOOLDIR.
 const serveEnv = "SIDECAR_TEST_SERVE"
 
@@ -38,7 +42,7 @@ func TestMain(m *testing.M) {
 		f := strings.Split(v, ":")
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		if err := sidecar.Serve(ctx, sidecar.ServerOptions{Socket: f[0], WorkDir: f[1], ToolDir: f[2]}); err != nil {
+		if err := sidecar.Serve(ctx, sidecar.ServerOptions{Socket: f[0], WorkDir: f[1], ToolDir: f[2], MaxMemory: anyMemory}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -40,6 +40,9 @@ type ServerOptions struct {
 	CacheBytes int64
 	// MaxStdout bounds what a tool prints on standard output, in bytes.
 	MaxStdout int
+	// MaxMemory bounds what one process of a tool allocates, in bytes. Default:
+	// half of the container's memory, at least 256 MiB and at most 2 GiB.
+	MaxMemory int64
 	// Grace is the time a tool has between SIGTERM and SIGKILL.
 	Grace time.Duration
 	// RequireContainment refuses to serve where the kernel has no Landlock with
@@ -67,7 +70,7 @@ func (o ServerOptions) Validate() error {
 		value int64
 	}{
 		{"MaxBytes", o.MaxBytes}, {"MaxEntries", o.MaxEntries}, {"CacheBytes", o.CacheBytes},
-		{"MaxStdout", int64(o.MaxStdout)}, {"Grace", int64(o.Grace)},
+		{"MaxStdout", int64(o.MaxStdout)}, {"MaxMemory", o.MaxMemory}, {"Grace", int64(o.Grace)},
 	} {
 		if l.value < 0 {
 			errs = append(errs, fmt.Errorf("%s %d: must not be negative", l.name, l.value))
@@ -81,6 +84,9 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.MaxEntries = cmp.Or(o.MaxEntries, DefaultMaxEntries)
 	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	if o.MaxMemory == 0 {
+		o.MaxMemory = defaultMemory()
+	}
 	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
 }

@@ -63,6 +63,10 @@ func (w *workspace) run(ctx context.Context, c tool.Command) (tool.Result, error
 		r.cache = dir
 	}
 	res, err := r.exec(ctx)
+	if err == nil {
+		err = r.starved(res)
+	}
+	res.Stderr = r.relative(res.Stderr)
 	if err == nil && c.Name == "vendir" && res.ExitCode == 0 {
 		err = r.checkTree()
 	}
@@ -141,7 +145,7 @@ func (r *run) limit(pid int) error {
 	for _, l := range []struct {
 		resource int
 		max      uint64
-	}{{unix.RLIMIT_FSIZE, uint64(r.server.opts.MaxBytes) + slack}, {unix.RLIMIT_NOFILE, 8192}, {unix.RLIMIT_CORE, 0}} {
+	}{{unix.RLIMIT_FSIZE, uint64(r.server.opts.MaxBytes) + slack}, {unix.RLIMIT_DATA, uint64(r.server.opts.MaxMemory)}, {unix.RLIMIT_NOFILE, 8192}, {unix.RLIMIT_CORE, 0}} {
 		var old unix.Rlimit
 		if err := unix.Prlimit(pid, l.resource, nil, &old); err != nil {
 			return ignoreGone(err)
@@ -247,6 +251,8 @@ func (r *run) env() []string {
 		"PATH=" + r.server.opts.path(), "HOME=" + home, "TMPDIR=" + filepath.Join(root, tmpDir), "LANG=C.UTF-8",
 		"XDG_CACHE_HOME=" + filepath.Join(home, ".cache"), "XDG_CONFIG_HOME=" + filepath.Join(home, ".config"),
 		"XDG_DATA_HOME=" + filepath.Join(home, ".local/share"),
+		// Near its limit a tool written in Go collects its garbage more often.
+		fmt.Sprintf("GOMEMLIMIT=%d", r.server.opts.MaxMemory/10*8),
 	}
 	if r.policy.network {
 		env = append(env, networkEnv...)

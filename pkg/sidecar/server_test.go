@@ -47,7 +47,8 @@ func start(t *testing.T, change ...func(*sidecar.ServerOptions)) *rig {
 	dir := t.TempDir()
 	r := &rig{logs: &logs{}}
 	r.opts = sidecar.ServerOptions{
-		Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "work"), ToolDir: toolDir,
+		MaxMemory: anyMemory,
+		Socket:    filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "work"), ToolDir: toolDir,
 		Log: slog.New(slog.NewTextHandler(r.logs, nil)), RequireContainment: true,
 	}
 	for _, c := range change {

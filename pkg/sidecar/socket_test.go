@@ -70,7 +70,7 @@ func TestSocket(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir}
+			o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir, MaxMemory: anyMemory}
 			tc.prepare(t, o.Socket)
 			got := ""
 			if tc.want == "" {
@@ -115,7 +115,7 @@ func TestSocketInUse(t *testing.T) {
 
 func TestWorkDirIsSwept(t *testing.T) {
 	dir := t.TempDir()
-	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir}
+	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir, MaxMemory: anyMemory}
 	if err := serveOnce(t, o); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestWorkDirIsSwept(t *testing.T) {
 
 func TestWorkDirOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir}
+	o := sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir, MaxMemory: anyMemory}
 	file := filepath.Join(o.WorkDir, "precious")
 	if err := os.Mkdir(o.WorkDir, 0o700); err != nil {
 		t.Fatal(err)
