@@ -3,7 +3,6 @@ package deploy
 import (
 	"bytes"
 	"slices"
-	"strings"
 )
 
 // logsAnnotation on a Pod makes kapp print its logs.
@@ -83,58 +82,4 @@ func common(req Request) []string {
 // stay, for kapp takes an empty set of kinds for "every kind in the cluster".
 func quiet(manifest []byte) bool {
 	return bytes.Contains(manifest, []byte("kind")) && !bytes.Contains(manifest, []byte(logsAnnotation))
-}
-
-// Clean drops blank lines and the blanks at the ends of lines.
-func Clean(output string) string {
-	var c Cleaner
-	c.Write(output)
-	return c.String()
-}
-
-// Cleaner cleans output as it comes. The zero value is ready.
-type Cleaner struct {
-	done strings.Builder
-	open []byte // the last line, not ended yet
-}
-
-const blank = " \t\n\f\r"
-
-// Write adds output.
-func (c *Cleaner) Write(output string) {
-	for {
-		i := strings.IndexByte(output, '\n')
-		if i < 0 {
-			c.open = append(c.open, output...)
-			return
-		}
-		c.line(append(c.open, output[:i]...))
-		c.open, output = c.open[:0], output[i+1:]
-	}
-}
-
-func (c *Cleaner) line(b []byte) {
-	b = bytes.TrimRight(b, blank)
-	if c.done.Len() == 0 {
-		b = bytes.TrimSpace(b)
-	}
-	if len(b) == 0 {
-		return
-	}
-	if c.done.Len() > 0 {
-		c.done.WriteByte('\n')
-	}
-	c.done.Write(b)
-}
-
-// String is all output so far.
-func (c *Cleaner) String() string {
-	open := bytes.TrimSpace(c.open)
-	if len(open) == 0 {
-		return c.done.String()
-	}
-	if c.done.Len() == 0 {
-		return string(open)
-	}
-	return c.done.String() + "\n" + string(bytes.TrimRight(c.open, blank))
 }

@@ -151,6 +151,33 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
+// TestCleanerIsBounded: the logs of a Pod that prints for ever, in lines and in one.
+func TestCleanerIsBounded(t *testing.T) {
+	for name, piece := range map[string]string{"Lines": strings.Repeat("log ✓ line\n", 100), "OneLine": strings.Repeat("✓", 500)} {
+		t.Run(name, func(t *testing.T) {
+			var c deploy.Cleaner
+			written := 0
+			for range 10_000 {
+				c.Write(piece)
+				written += len(piece)
+			}
+			c.Write("end\n")
+			got := c.String()
+			if len(got) > 5<<20 || len(got) < 1<<20 {
+				t.Errorf("kept %d bytes of %d", len(got), written)
+			}
+			var dropped int
+			first, _, _ := strings.Cut(got, "\n")
+			if _, err := fmt.Sscanf(first, "[output truncated: %d bytes]", &dropped); err != nil || dropped < written-5<<20 || dropped > written {
+				t.Errorf("first line %q for %d bytes", first, written)
+			}
+			if !strings.HasSuffix(got, "end") {
+				t.Errorf("the end is lost: %q", got[len(got)-20:])
+			}
+		})
+	}
+}
+
 func ExampleClean() {
 	fmt.Println(deploy.Clean("\n Target cluster  \n\n   Succeeded\n"))
 	// Output:
