@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/garboard-dev/garboard/pkg/tool"
 )
 
 // Defaults of ServerOptions.
@@ -41,7 +43,8 @@ type ServerOptions struct {
 	// MaxStdout bounds what a tool prints on standard output, in bytes.
 	MaxStdout int
 	// MaxMemory bounds what one process of a tool allocates, in bytes. Default:
-	// half of the container's memory, at least 256 MiB and at most 2 GiB.
+	// half of the container's memory, at least 256 MiB and at most 2 GiB, so that
+	// one greedy template does not end the sidecar and all that runs in it.
 	MaxMemory int64
 	// Grace is the time a tool has between SIGTERM and SIGKILL.
 	Grace time.Duration
@@ -84,9 +87,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.MaxEntries = cmp.Or(o.MaxEntries, DefaultMaxEntries)
 	o.CacheBytes = cmp.Or(o.CacheBytes, DefaultCacheBytes)
 	o.Grace = cmp.Or(o.Grace, DefaultGrace)
-	if o.MaxMemory == 0 {
-		o.MaxMemory = defaultMemory()
-	}
+	o.MaxMemory = cmp.Or(o.MaxMemory, tool.MemoryShare())
 	o.Log = cmp.Or(o.Log, slog.Default())
 	return o
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/tool"
 )
 
 // File descriptors that a child is given besides the usual three.
@@ -213,6 +214,10 @@ func socketPair() (net.Conn, *os.File, error) {
 // exit code of this process: 0 also when kapp failed, which the parent is told.
 func ChildMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	setVersion()
+	if err := limitChild(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
 	events := os.NewFile(eventsFD, "events")
 	tell := func(e childEvent) { _ = json.NewEncoder(events).Encode(e) }
 	end, err := runChild(stdin, stdout, stderr, func() { tell(childEvent{Applying: true}) })
@@ -223,6 +228,28 @@ func ChildMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	end.Ended = true
 	tell(end)
 	return 0
+}
+
+// maxCPU is how many seconds a child may compute. Waiting is not counted.
+const maxCPU = 600
+
+// limitChild bounds what the code in a manifest's rules may take from others.
+func limitChild() error {
+	limits := map[int]uint64{unix.RLIMIT_CPU: maxCPU, unix.RLIMIT_DATA: uint64(tool.MemoryShare())}
+	if raceEnabled {
+		delete(limits, unix.RLIMIT_DATA) // the detector reserves terabytes
+	}
+	for resource, n := range limits {
+		var old unix.Rlimit
+		if err := unix.Getrlimit(resource, &old); err != nil {
+			return fmt.Errorf("read limits: %w", err)
+		}
+		n = min(n, old.Max)
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			return fmt.Errorf("set limits: %w", err)
+		}
+	}
+	return nil
 }
 
 func runChild(stdin io.Reader, stdout, stderr io.Writer, applying func()) (childEvent, error) {

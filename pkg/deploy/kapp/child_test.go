@@ -2,6 +2,7 @@ package kapp_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/deploy"
 	"github.com/garboard-dev/garboard/pkg/deploy/kapp"
+	"github.com/garboard-dev/garboard/test/testenv"
 )
 
 // childArg makes this test binary be a child.
@@ -88,6 +90,50 @@ func TestCancelChildProcess(t *testing.T) {
 	if res := b.runner.Delete(t.Context(), b.request("slow", "")); res.Failed() {
 		t.Errorf("delete: %s\n%s", res.Err, res.Stderr)
 	}
+}
+
+// spinning changes a ConfigMap under a rebase rule that never ends.
+func spinning(name, value string) string {
+	return configMap(name, value) + `---
+apiVersion: kapp.k14s.io/v1alpha1
+kind: Config
+rebaseRules:
+- resourceMatchers: [{allMatcher: {}}]
+  ytt:
+    overlayContractV1:
+      overlay.yml: |
+        #@ def spin():
+        #@   n = 0
+        #@   for i in range(1000000000):
+        #@     n = n + i
+        #@   end
+        #@   return n
+        #@ end
+        #@ load("@ytt:overlay", "overlay")
+        #@overlay/match by=overlay.all
+        ---
+        #@overlay/match missing_ok=True
+        spun: #@ spin()
+`
+}
+
+// TestCodeInRulesEnds: ytt code of a tenant that never ends is ended with the run. In
+// the controller's own process nothing could end it.
+func TestCodeInRulesEnds(t *testing.T) {
+	b := newBench(t, true)
+	b.mustDeploy("spin", configMap("spin", "1"))
+	b.runner = kapp.New(kapp.Options{Child: childCommand(t)})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if res := b.runner.Deploy(ctx, b.request("spin", spinning("spin", "2"))); !strings.HasPrefix(res.Err, "Deploying: Process was canceled") {
+		t.Fatalf("%+v", res.Stage)
+	}
+	testenv.Eventually(t, 10*time.Second, func(context.Context) string {
+		if n := b.runner.Zombies(); n > 0 {
+			return fmt.Sprintf("%d runs go on", n)
+		}
+		return ""
+	})
 }
 
 func TestChildProcessDies(t *testing.T) {

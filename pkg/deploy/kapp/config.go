@@ -7,6 +7,7 @@ import (
 
 	ctlconf "carvel.dev/kapp/pkg/kapp/config"
 	ctlres "carvel.dev/kapp/pkg/kapp/resources"
+	"carvel.dev/kapp/pkg/kapp/yttresmod"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/garboard-dev/garboard/pkg/tool/yamlsize"
@@ -22,8 +23,10 @@ var (
 type demands struct {
 	// rules says that there is any configuration.
 	rules bool
-	// alone says that its wait rules count time, which kapp does in a variable of
-	// the whole process that names neither cluster nor App.
+	// alone says that kapp must not do it in this process: its wait rules count
+	// time, which kapp does in a variable of the whole process that names neither
+	// cluster nor App; or its rules are ytt code, which may never end, and only a
+	// process can be ended.
 	alone bool
 }
 
@@ -75,7 +78,10 @@ func inspectConfig(manifest []byte) (d demands, err error) {
 	if err != nil {
 		return d, nil
 	}
-	conf.RebaseMods()
+	for _, mod := range conf.RebaseMods() {
+		_, code := mod.(yttresmod.OverlayContractV1Mod)
+		d.alone = d.alone || code
+	}
 	conf.DiffAgainstLastAppliedFieldExclusionMods()
 	conf.DiffAgainstExistingFieldExclusionMods()
 	conf.OwnershipLabelMods()(nil)

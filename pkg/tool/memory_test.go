@@ -1,6 +1,4 @@
-//go:build linux
-
-package sidecar
+package tool
 
 import "testing"
 
