@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 
 // BenchmarkApps measures one life of a set of Apps. It starts from a fresh
 // control plane, so it is to be run with -benchtime 1x; the steps are one
-// benchmark because each needs the one before.
+// benchmark because each needs the one before. With -short the last and longest,
+// idling, is left out.
 func BenchmarkApps(b *testing.B) {
 	if b.N > 1 {
 		b.Fatal("run with -benchtime 1x: each run needs a control plane of its own")

@@ -7,10 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/test/testenv"
 )
 
@@ -32,32 +28,42 @@ func memory(b *testing.B) Memory {
 // ticksPerSecond is the unit of times in /proc, the same on all platforms of Go.
 const ticksPerSecond = 100
 
-// ticks is the processor time of each process and its ended children.
-func ticks(b *testing.B) (out [2]int64) {
+// ticks is the processor time of the controller, the sidecar and the control
+// plane, with that of their ended children.
+func ticks(b *testing.B) (out [3]int64) {
 	b.Helper()
 	for i, u := range units() {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", u.PID()))
-		if err != nil {
-			b.Fatal(err)
-		}
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		// proc(5): utime, stime, cutime and cstime are fields 14 to 17, and state,
-		// field 3, is the first here.
-		for _, field := range strings.Fields(rest)[11:15] {
-			n, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			out[i] += n
-		}
+		out[i] = ticksOf(b, u.PID())
+	}
+	for _, p := range env.Processes() {
+		out[2] += ticksOf(b, p.PID())
 	}
 	return out
 }
 
-func (m *meter) cpu(per float64) Both {
+func ticksOf(b *testing.B, pid int) (sum int64) {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	// proc(5): utime, stime, cutime and cstime are fields 14 to 17, and state,
+	// field 3, is the first here.
+	for _, field := range strings.Fields(rest)[11:15] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
+func (m *meter) cpu(per float64) CPU {
 	now := ticks(m.B)
 	spent := func(i int) float64 { return float64(now[i]-m.ticked[i]) / ticksPerSecond / per }
-	return Both{Controller: spent(0), Sidecar: spent(1)}
+	return CPU{Controller: spent(0), Sidecar: spent(1), ControlPlane: spent(2)}
 }
 
 // starting is how often each tool was started so far.
@@ -78,14 +84,4 @@ func (m *meter) starts(per float64) map[string]float64 {
 		}
 	}
 	return out
-}
-
-// toApply is what a user has in a file.
-func toApply(app *v1alpha1.App) (*unstructured.Unstructured, error) {
-	obj, err := runtime.DefaultUnstructuredConverter.ToUnstructured(app)
-	if err != nil {
-		return nil, err
-	}
-	delete(obj, "status")
-	return &unstructured.Unstructured{Object: obj}, nil
 }

@@ -36,6 +36,8 @@ type Create struct {
 	// Seconds is from the first create until all have succeeded.
 	Seconds  float64  `json:"seconds"`
 	Requests Requests `json:"requestsPerApp"`
+	// CPU is processor seconds in all.
+	CPU CPU `json:"cpuSeconds"`
 	// ProcessStarts is how often the sidecar started each tool, for each App.
 	ProcessStarts map[string]float64 `json:"processStartsPerApp"`
 }
@@ -55,6 +57,7 @@ type Change struct {
 // NoChange is all Apps run again at once, without a change of what they deploy.
 type NoChange struct {
 	Seconds       float64            `json:"seconds"`
+	CPU           CPU                `json:"cpuSeconds"`
 	Requests      Requests           `json:"requestsPerApp"`
 	ProcessStarts map[string]float64 `json:"processStartsPerApp"`
 }
@@ -65,9 +68,7 @@ type Idle struct {
 	// Seconds is for how long was measured.
 	Seconds  float64  `json:"seconds"`
 	Requests Requests `json:"requestsPerMinute"`
-	// CPU is processor seconds for each minute; that of the sidecar includes the
-	// tools that it ran.
-	CPU Both `json:"cpuSecondsPerMinute"`
+	CPU      CPU      `json:"cpuSecondsPerMinute"`
 }
 
 // Memory is the most memory each process ever held, in bytes. Tools are
@@ -77,10 +78,17 @@ type Memory struct {
 	Sidecar    int64 `json:"sidecarBytes"`
 }
 
-// Both is a figure of each process.
-type Both struct {
+// CPU is processor time in seconds.
+type CPU struct {
 	Controller float64 `json:"controller"`
-	Sidecar    float64 `json:"sidecar"`
+	// Sidecar includes the tools that it ran.
+	Sidecar float64 `json:"sidecar"`
+	// ControlPlane is the API server, etcd and the rest.
+	ControlPlane float64 `json:"controlPlane"`
+}
+
+func (c CPU) String() string {
+	return fmt.Sprintf("CPU-s: controller %.1f, sidecar %.1f, control plane %.1f", c.Controller, c.Sidecar, c.ControlPlane)
 }
 
 // Requests are API requests of Garboard: as the controller and as the service
@@ -123,14 +131,14 @@ func (r *Report) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	fmt.Fprintf(w, "\n%d Apps of one ConfigMap, inline and ytt, on %d processors shared with the control plane\n", r.Create.Apps, r.CPUs)
-	row("created at once, all succeeded after", "%.2f s", r.Create.Seconds)
+	row("created at once, all succeeded after", "%.2f s (%v)", r.Create.Seconds, r.Create.CPU)
 	row("API requests per new App", "%.2f", r.Create.Requests.Total)
 	row("process starts per new App", "%s", starts(r.Create.ProcessStarts))
 	row("change live after", "median %.0f ms, p90 %.0f ms, max %.0f ms (%d changes)", r.Change.Median*1e3, r.Change.P90*1e3, r.Change.Max*1e3, r.Change.Samples)
 	row("API requests per change", "%.2f", r.Change.Requests.Total)
-	row("all Apps run again without a change", "%.2f s", r.NoChange.Seconds)
+	row("all Apps run again without a change", "%.2f s (%v)", r.NoChange.Seconds, r.NoChange.CPU)
 	row("API requests per run without a change", "%.2f", r.NoChange.Requests.Total)
-	row(fmt.Sprintf("idle at syncPeriod %.0f s, per minute", r.Idle.SyncPeriod), "%.0f API requests, %.1f CPU-s controller, %.1f CPU-s sidecar", r.Idle.Requests.Total, r.Idle.CPU.Controller, r.Idle.CPU.Sidecar)
+	row(fmt.Sprintf("idle at syncPeriod %.0f s, per minute", r.Idle.SyncPeriod), "%.0f API requests (%v)", r.Idle.Requests.Total, r.Idle.CPU)
 	row("peak memory", "controller %d MiB, sidecar %d MiB", r.Memory.Controller>>20, r.Memory.Sidecar>>20)
 	for _, t := range []struct {
 		name string
