@@ -124,8 +124,54 @@ func TestReconcileWritesTheOutcome(t *testing.T) {
 	if diff := cmp.Diff([]string{"other.example.com/keep", Finalizer}, a.Finalizers); diff != "" {
 		t.Errorf("finalizers (-want +got):\n%s", diff)
 	}
-	if r.writes[0] != v1alpha1.Reconciling && len(r.writes) > 1 {
-		t.Errorf("writes %v", r.writes)
+	if diff := cmp.Diff([]v1alpha1.ConditionType{v1alpha1.ReconcileSucceeded}, r.writes); diff != "" {
+		t.Errorf("a short first run is one write (-want +got):\n%s", diff)
+	}
+}
+
+// TestBeginningIsTold: when the status says that a run goes on.
+func TestBeginningIsTold(t *testing.T) {
+	told := []v1alpha1.ConditionType{v1alpha1.Reconciling, v1alpha1.ReconcileSucceeded}
+	outcome := func(observed int64) func(*v1alpha1.App) {
+		return func(a *v1alpha1.App) {
+			a.Status.ObservedGeneration = observed
+			a.Status.Conditions = []v1alpha1.Condition{{Type: v1alpha1.ReconcileSucceeded, Status: corev1.ConditionTrue}}
+		}
+	}
+	cases := map[string]struct {
+		reason string
+		long   bool
+		with   func(*v1alpha1.App)
+		want   []v1alpha1.ConditionType
+	}{
+		"New":     {"a short run of a new App needs no word before its outcome", false, func(*v1alpha1.App) {}, told[1:]},
+		"NewLong": {"a long one does", true, func(*v1alpha1.App) {}, told},
+		"Edited":  {"the old outcome must not pass for the new one", false, outcome(1), told},
+		"Synced":  {"nothing is new about an App that is looked after again", false, outcome(2), told[1:]},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := app()
+			a.Generation = 2
+			c.with(a)
+			wrote := make(chan struct{}, 2)
+			stages := runner{run: func(ctx context.Context, job pipeline.Job, report func(status.Outcome)) status.Outcome {
+				if c.long {
+					<-wrote
+				}
+				return succeed(ctx, job, report)
+			}}
+			r := newRig(t, stages, interceptor.Funcs{SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+				wrote <- struct{}{}
+				return nil
+			}}, a)
+			if _, err := r.reconcile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, r.writes); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+		})
 	}
 }
 

@@ -10,8 +10,13 @@ import (
 	"github.com/garboard-dev/garboard/pkg/status"
 )
 
-// reportEvery is the least time between two writes of a run that goes on.
-const reportEvery = time.Second
+const (
+	// reportFirst is how long a run goes on before its state is first written. A
+	// run that is shorter spares that write, and nobody misses it.
+	reportFirst = 400 * time.Millisecond
+	// reportEvery is the least time between two writes of a run that goes on.
+	reportEvery = time.Second
+)
 
 // reports writes the state of a run while it goes on, at most once in
 // reportEvery, always the latest state, and never after stop.
@@ -53,14 +58,14 @@ func (r *reports) stop() {
 }
 
 func (r *reports) loop(ctx context.Context) {
-	for {
+	for wait := reportFirst; ; wait = reportEvery {
 		// First the pause, then the write: a run that is short needs none.
 		select {
 		case <-r.done:
 			return
 		case <-r.wake:
 		}
-		pause := time.NewTimer(reportEvery)
+		pause := time.NewTimer(wait)
 		select {
 		case <-r.done:
 			pause.Stop()

@@ -112,7 +112,8 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 	app := s.current()
 	key := client.ObjectKeyFromObject(app)
 	s.r.Metrics.Started(series(app), begun.Deleting)
-	if !s.quiet {
+	patient := s.patient(begun)
+	if !s.quiet && !patient {
 		if err := s.write(ctx, begun); err != nil {
 			return begun, err
 		}
@@ -121,6 +122,9 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 	runCtx, stop := s.r.running.start(readBy(ctx, key), key, begun.Deleting)
 	defer stop()
 	reports := startReports(ctx, s)
+	if !s.quiet && patient {
+		reports.put(begun)
+	}
 	out := do(runCtx, job, reports.put)
 	reports.stop()
 
@@ -128,6 +132,14 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 	s.r.attempted[key] = s.r.Now()
 	s.r.mu.Unlock()
 	return out, nil
+}
+
+// patient says that word of the run's beginning can wait, and is not needed if
+// the run is short: an App that has no outcome yet, or is being deleted, misleads
+// nobody. An edited App still carries the outcome of its old spec, which `kubectl
+// wait` would take for that of the new one.
+func (s *session) patient(begun status.Outcome) bool {
+	return len(s.old.Conditions) == 0 || begun.Deleting
 }
 
 func (s *session) job(ctx context.Context, app *v1alpha1.App) pipeline.Job {
