@@ -114,21 +114,17 @@ func (a *apps) each(f func(ctx context.Context, name string) error) {
 	}
 }
 
-// settled waits until all Apps have succeeded with their present generation. It
-// watches, so as not to load the API server.
+// settled calls change and waits until all Apps have succeeded with a newer
+// generation than before. It watches, so as not to load the API server.
 func (a *apps) settled(change func()) time.Duration {
 	a.Helper()
 	ctx, cancel := context.WithTimeout(a.Context(), patience)
 	defer cancel()
-	list := &v1alpha1.AppList{}
-	if err := kube.List(ctx, list, client.InNamespace(a.ns)); err != nil {
-		a.Fatal(err)
+	before, version := a.list(ctx)
+	old := map[string]int64{}
+	for i := range before {
+		old[before[i].Name] = before[i].Generation
 	}
-	w, err := kube.Watch(ctx, &v1alpha1.AppList{}, client.InNamespace(a.ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
-	if err != nil {
-		a.Fatal(err)
-	}
-	defer w.Stop()
 	began := time.Now()
 	changed := make(chan struct{})
 	go func() {
@@ -136,26 +132,57 @@ func (a *apps) settled(change func()) time.Duration {
 		change()
 	}()
 	done := map[string]bool{}
+	note := func(app *v1alpha1.App) {
+		switch {
+		case succeeded(app) && app.Generation > old[app.Name]:
+			done[app.Name] = true
+		case app.Status.ConsecutiveReconcileFailures > 0:
+			a.Fatalf("App %s failed: %s", app.Name, app.Status.UsefulErrorMessage)
+		}
+	}
 	for len(done) < count {
-		select {
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				a.Fatalf("the watch ended with %d of %d Apps done", len(done), count)
-			}
-			switch app, ok := e.Object.(*v1alpha1.App); {
-			case !ok:
-			case succeeded(app):
-				done[app.Name] = true
-			case app.Status.ConsecutiveReconcileFailures > 0:
-				a.Fatalf("App %s failed: %s", app.Name, app.Status.UsefulErrorMessage)
-			}
-		case <-ctx.Done():
-			a.Fatalf("%d of %d Apps done within %s", len(done), count, patience)
+		if err := a.watch(ctx, version, note, func() bool { return len(done) == count }); err != nil {
+			a.Fatalf("%d of %d Apps done: %v", len(done), count, err)
+		}
+		// The API server ends a watch that it finds slow.
+		var now []v1alpha1.App
+		now, version = a.list(ctx)
+		for i := range now {
+			note(&now[i])
 		}
 	}
 	took := time.Since(began)
 	<-changed
 	return took
+}
+
+func (a *apps) list(ctx context.Context) ([]v1alpha1.App, string) {
+	a.Helper()
+	list := &v1alpha1.AppList{}
+	if err := kube.List(ctx, list, client.InNamespace(a.ns)); err != nil {
+		a.Fatal(err)
+	}
+	return list.Items, list.ResourceVersion
+}
+
+// watch calls note for each state of an App after version until enough says so or
+// the watch ends.
+func (a *apps) watch(ctx context.Context, version string, note func(*v1alpha1.App), enough func() bool) error {
+	w, err := kube.Watch(ctx, &v1alpha1.AppList{}, client.InNamespace(a.ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for !enough() {
+		e, ok := <-w.ResultChan()
+		if !ok {
+			return ctx.Err()
+		}
+		if app, ok := e.Object.(*v1alpha1.App); ok {
+			note(app)
+		}
+	}
+	return nil
 }
 
 func succeeded(app *v1alpha1.App) bool {
