@@ -99,7 +99,10 @@ func (p *Pipeline) contain(ctx context.Context, job Job, out *status.Outcome) {
 // inWorkspace runs do with a work folder that is gone afterwards in every case.
 func (p *Pipeline) inWorkspace(ctx context.Context, job Job, out *status.Outcome, do func(Workspace)) {
 	started := p.Now()
-	ws, err := p.Workspaces.Open(ctx, job.UID)
+	// A sidecar that hangs must not hold a worker for ever.
+	opening, cancel := p.limit(ctx)
+	ws, err := p.Workspaces.Open(opening, job.UID)
+	cancel()
 	if err != nil {
 		stage := status.Stage{}.Fail("Fetching: Opening work folder: ", err)
 		out.Fetch = &stage

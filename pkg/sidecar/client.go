@@ -72,9 +72,14 @@ func (c *Client) Instance(ctx context.Context) (string, error) {
 func (c *Client) Open(ctx context.Context, owner string) (*Workspace, error) {
 	var w *Workspace
 	err := c.retry(ctx, func(l *link) error {
-		var reply OpenReply
-		err := l.call(ctx, "Open", &OpenRequest{owner}, &reply)
-		w = &Workspace{client: c, link: l, handle: reply.Handle}
+		reply := &OpenReply{}
+		err := l.callOr(ctx, "Open", &OpenRequest{owner}, reply, func() {
+			// Nobody knows this workspace, so nobody else would close it.
+			l.Go(service+".Close", &CloseRequest{reply.Handle}, &Empty{}, nil)
+		})
+		if err == nil {
+			w = &Workspace{client: c, link: l, handle: reply.Handle}
+		}
 		return err
 	})
 	if err != nil {
@@ -242,12 +247,22 @@ func (c *Client) greet(ctx context.Context, l *link) error {
 // call returns as soon as ctx ends, with its cause; the request is sent in any
 // case. reply must not be used after an error: it may still be written to.
 func (l *link) call(ctx context.Context, method string, req, reply any) error {
+	return l.callOr(ctx, method, req, reply, func() {})
+}
+
+// callOr is call, and calls late if the request succeeds after ctx ended.
+func (l *link) callOr(ctx context.Context, method string, req, reply any, late func()) error {
 	done := make(chan *rpc.Call, 1)
 	go l.Go(service+"."+method, req, reply, done) // may block when the sidecar does not read
 	var call *rpc.Call
 	select {
 	case call = <-done:
 	case <-ctx.Done():
+		go func() {
+			if call := <-done; call.Error == nil {
+				late()
+			}
+		}()
 		return context.Cause(ctx)
 	}
 	var remote rpc.ServerError

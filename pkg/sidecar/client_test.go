@@ -11,10 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/tool"
+	"github.com/garboard-dev/garboard/test/poll"
 )
 
 func TestOtherVersion(t *testing.T) {
@@ -178,4 +181,29 @@ func Example() {
 	// a: 1
 	// <nil>
 	// Internal run comm: Command 'sh' is not allowed
+}
+
+// TestOpenGivenUp: a workspace that a sidecar makes after its caller gave up is
+// removed, as nobody knows it.
+func TestOpenGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	r := &rig{opts: sidecar.ServerOptions{Socket: filepath.Join(dir, "s"), WorkDir: filepath.Join(dir, "w"), ToolDir: toolDir, MaxMemory: anyMemory}}
+	r.Client = sidecar.NewClient(r.opts.Socket)
+	server := spawn(t, r.opts)
+	if _, err := r.Instance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := r.Open(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error %v", err)
+	}
+	if err := server.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.open(t, "") // requests are served in their order
+	poll.Until(t, "one workspace", func() bool { return r.workspaces(t) == 1 })
 }

@@ -248,6 +248,29 @@ func TestDeletedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestDeleteWaitsForNoCache: a sidecar that hangs holds up no delete.
+func TestDeleteWaitsForNoCache(t *testing.T) {
+	a := app()
+	a.Finalizers = append(a.Finalizers, Finalizer)
+	now := metav1.Now()
+	a.DeletionTimestamp = &now
+	r := newRig(t, runner{delete: func(_ context.Context, job pipeline.Job, _ func(status.Outcome)) status.Outcome {
+		return status.Outcome{Generation: job.Generation, Deleting: true, Done: true}
+	}}, interceptor.Funcs{}, a)
+	r.Forget = func(ctx context.Context, _ string) error {
+		if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Minute {
+			t.Errorf("waits until %v, %t", end, ok)
+		}
+		return context.DeadlineExceeded
+	}
+	if _, err := r.reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hasFinalizer(r.app(t)) {
+		t.Error("the finalizer is still there")
+	}
+}
+
 // TestStaleCache: an App as it was before our own latest write is not acted on.
 func TestStaleCache(t *testing.T) {
 	runs := 0

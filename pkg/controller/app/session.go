@@ -71,9 +71,7 @@ func (s *session) run(ctx context.Context) error {
 // delete removes what was deployed, then the finalizer.
 func (s *session) delete(ctx context.Context) error {
 	app := s.current()
-	if err := s.r.Forget(ctx, string(app.UID)); err != nil {
-		logf.FromContext(ctx).Error(err, "Cache not dropped; the sidecar drops it when it restarts")
-	}
+	s.forgetCache(ctx, app)
 	out, err := s.during(ctx, status.Outcome{Generation: app.Generation, Deleting: true}, s.r.Runner.Delete)
 	if err != nil {
 		return err
@@ -86,6 +84,18 @@ func (s *session) delete(ctx context.Context) error {
 	ctx, cancel := last(ctx)
 	defer cancel()
 	return s.removeFinalizer(ctx)
+}
+
+// forgetTimeout bounds the wait for a sidecar that hangs: nothing that a delete
+// has to do needs one.
+const forgetTimeout = 5 * time.Second
+
+func (s *session) forgetCache(ctx context.Context, app *v1alpha1.App) {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	if err := s.r.Forget(ctx, string(app.UID)); err != nil {
+		logf.FromContext(ctx).Error(err, "Cache not dropped; the sidecar drops it when it restarts")
+	}
 }
 
 // finish stores how a run ended. A failure because the controller stops is none
