@@ -1,6 +1,7 @@
 // Package e2e tests Garboard from outside: Apps go into a real API server, the
 // two real processes run against real servers for content, and what is read is
-// what a user reads. Nothing of Garboard's code is used but its API types.
+// what a user reads. Of Garboard's code only its API types are used, and the
+// sidecar's client to count what that starts.
 package e2e
 
 import (
