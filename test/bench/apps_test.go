@@ -293,7 +293,7 @@ func (m *meter) requests(ns string, per float64) Requests {
 	if err != nil {
 		m.Fatal(err)
 	}
-	r := Requests{By: map[string]float64{}}
+	by := map[string]int{}
 	for _, q := range found {
 		who, ours := strings.CutPrefix(q.User, "system:serviceaccount:"+ns+":")
 		if q.User == testenv.ControllerUser {
@@ -309,8 +309,14 @@ func (m *meter) requests(ns string, per float64) Requests {
 		if what == "" {
 			what, _, _ = strings.Cut(q.URI, "?")
 		}
-		r.By[strings.Join([]string{who, q.Verb, what}, " ")] += 1 / per
-		r.Total += 1 / per
+		by[strings.Join([]string{who, q.Verb, what}, " ")]++
 	}
+	total := 0
+	r := Requests{By: map[string]float64{}}
+	for key, n := range by {
+		total += n
+		r.By[key] = float64(n) / per
+	}
+	r.Total = float64(total) / per
 	return r
 }

@@ -1,8 +1,8 @@
 // Package bench measures Garboard from outside, on a real control plane that
 // shares this machine's processors: how long Apps take, how many API requests and
 // processes they cost, and what they cost while nothing happens. `make bench`
-// prints a table and writes bench.json at the top of the repository; report.go
-// says what each figure is, docs/performance.md how to read them.
+// prints a table and writes bench.json at the top of the repository.
+// report_test.go says what each figure is, docs/performance.md how to read them.
 package bench
 
 import (
