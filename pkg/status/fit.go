@@ -125,7 +125,7 @@ const tailMarker = "[output truncated: %d bytes]\n"
 // tail returns the end of s in at most limit encoded bytes, beginning with a
 // whole line if there is one, behind a line that says how much is missing.
 func tail(s string, limit int) string {
-	if len(s) < limit/6 || encoded(s) <= limit {
+	if s == "" || len(s) < limit/6 || encoded(s) <= limit {
 		return s
 	}
 	room := limit - len(tailMarker) - 24 // the number, quotes and the escaped line end
@@ -150,14 +150,13 @@ func suffix(s string, room int) int {
 	return start
 }
 
-// head returns the beginning of s in at most about limit bytes.
+// head returns the beginning of s in at most about limit encoded bytes.
 func head(s string, limit int) string {
-	if len(s) <= limit {
-		return s
+	room := limit
+	for end, r := range s {
+		if room -= encodedRune(r); room < 0 {
+			return s[:end] + fmt.Sprintf("... (%d bytes more)", len(s)-end)
+		}
 	}
-	end := limit
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + fmt.Sprintf("... (%d bytes more)", len(s)-end)
+	return s
 }

@@ -33,40 +33,46 @@ type Writer struct {
 	Budget int
 }
 
+// leastBudget is for a status beside which there is hardly any room, because the
+// rest of the object is nearly as large as the server takes: it holds the outcome
+// and the beginning of the reason.
+const leastBudget = 2 << 10
+
 // App stores want as the status of app and returns the App as the API server
 // then has it. It writes nothing if app has that status already. When someone
 // else changed the App meanwhile, it reads it once and tries once more; a status
-// that is too large for the server is cut further and tried once more. app is
-// not changed.
+// that is too large for the server is cut further, twice at most. app is not
+// changed.
 func (w *Writer) App(ctx context.Context, app *v1alpha1.App, want v1alpha1.AppStatus) (*v1alpha1.App, error) {
 	budget := w.Budget
 	if budget == 0 {
 		budget = status.DefaultBudget
 	}
-	fitted := status.FitApp(want, budget)
+	budgets := []int{budget, budget / 4, leastBudget}
+	fitted := status.FitApp(want, budgets[0])
 	if equality.Semantic.DeepEqual(app.Status, fitted) {
 		return app, nil
 	}
-	next, err := w.update(ctx, app, fitted)
-	switch {
-	case err == nil:
-		return next, nil
-	case apierrors.IsConflict(err):
-		fresh := &v1alpha1.App{}
-		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(app), fresh); err != nil {
-			return app, gone(fmt.Errorf("read App again after a conflict: %w", err))
+	for base, read := app, false; ; {
+		next, err := w.update(ctx, base, fitted)
+		switch {
+		case err == nil:
+			return next, nil
+		case apierrors.IsConflict(err) && !read:
+			read, base = true, &v1alpha1.App{}
+			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(app), base); err != nil {
+				return app, gone(fmt.Errorf("read App again after a conflict: %w", err))
+			}
+			if base.UID != app.UID {
+				return app, ErrGone
+			}
+		case tooLarge(err) && len(budgets) > 1:
+			budgets = budgets[1:]
+			fitted = status.FitApp(want, budgets[0])
+		default:
+			return app, gone(fmt.Errorf("write status of App %s/%s: %w", app.Namespace, app.Name, err))
 		}
-		if fresh.UID != app.UID {
-			return app, ErrGone
-		}
-		next, err = w.update(ctx, fresh, fitted)
-	case tooLarge(err):
-		next, err = w.update(ctx, app, status.FitApp(want, budget/4))
 	}
-	if err != nil {
-		return app, gone(fmt.Errorf("write status of App %s/%s: %w", app.Namespace, app.Name, err))
-	}
-	return next, nil
 }
 
 func (w *Writer) update(ctx context.Context, app *v1alpha1.App, s v1alpha1.AppStatus) (*v1alpha1.App, error) {

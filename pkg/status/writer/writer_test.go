@@ -80,7 +80,9 @@ func TestApp(t *testing.T) {
 		"NotFound":       {"deleted between read and write", server{fail: []error{apierrors.NewNotFound(res, "a")}}, 1, 0, writer.ErrGone, true, "5"},
 		"TooLarge":       {"shrunk, one more try", server{fail: []error{tooLarge}}, 2, 0, nil, false, "written"},
 		"TooLargeEtcd":   {"etcd's own words", server{fail: []error{etcd}}, 2, 0, nil, false, "written"},
-		"TooLargeAlways": {"no loop", server{fail: []error{tooLarge, tooLarge}}, 2, 0, nil, true, "5"},
+		"TooLargeTwice":  {"next to nothing, for an App that is nearly too large itself", server{fail: []error{etcd, etcd}}, 3, 0, nil, false, "written"},
+		"TooLargeAlways": {"no loop", server{fail: []error{tooLarge, tooLarge, tooLarge}}, 3, 0, nil, true, "5"},
+		"ConflictLarge":  {"one after the other", server{live: app("7", "u"), fail: []error{conflict, tooLarge}}, 3, 1, nil, false, "written"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
