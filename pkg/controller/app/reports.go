@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// reportFirst is how long a run goes on before its state is first written. A
-	// run that is shorter spares that write, and nobody misses it.
+	// reportFirst is how long a run goes on before its beginning is written, if
+	// that was not written at once. A shorter run spares the write.
 	reportFirst = 400 * time.Millisecond
 	// reportEvery is the least time between two writes of a run that goes on.
 	reportEvery = time.Second
@@ -30,9 +30,10 @@ type reports struct {
 	latest *status.Outcome
 }
 
-func startReports(ctx context.Context, s *session) *reports {
+// startReports makes the first write no earlier than first after the first put.
+func startReports(ctx context.Context, s *session, first time.Duration) *reports {
 	r := &reports{s: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	r.wg.Go(func() { r.loop(ctx) })
+	r.wg.Go(func() { r.loop(ctx, first) })
 	return r
 }
 
@@ -57,8 +58,8 @@ func (r *reports) stop() {
 	r.wg.Wait()
 }
 
-func (r *reports) loop(ctx context.Context) {
-	for wait := reportFirst; ; wait = reportEvery {
+func (r *reports) loop(ctx context.Context, first time.Duration) {
+	for wait := first; ; wait = reportEvery {
 		// First the pause, then the write: a run that is short needs none.
 		select {
 		case <-r.done:

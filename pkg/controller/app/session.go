@@ -122,8 +122,12 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 	app := s.current()
 	key := client.ObjectKeyFromObject(app)
 	s.r.Metrics.Started(series(app), begun.Deleting)
-	patient := s.patient(begun)
-	if !s.quiet && !patient {
+	pause := reportEvery
+	switch {
+	case s.quiet:
+	case s.patient(begun):
+		pause = reportFirst
+	default:
 		if err := s.write(ctx, begun); err != nil {
 			return begun, err
 		}
@@ -131,8 +135,8 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 	job := s.job(ctx, app)
 	runCtx, stop := s.r.running.start(readBy(ctx, key), key, begun.Deleting)
 	defer stop()
-	reports := startReports(ctx, s)
-	if !s.quiet && patient {
+	reports := startReports(ctx, s, pause)
+	if pause == reportFirst {
 		reports.put(begun)
 	}
 	out := do(runCtx, job, reports.put)
