@@ -15,7 +15,7 @@ func TestMemoryShare(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := memoryShare([]byte(c.limit)); got != c.want {
+			if got := memoryShare(memoryMax([]byte(c.limit))); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}
 		})
