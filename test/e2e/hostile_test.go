@@ -79,6 +79,38 @@ func fits(t *testing.T, app *v1alpha1.App) {
 	}
 }
 
+// TestLargeApp: beside an App that is nearly as large as etcd takes there is no room
+// for what tools print, but for the outcome there is.
+func TestLargeApp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	files := map[string]string{"a.yml": loud(20_000) + "---\n" + cm("large")}
+	for i := range 1400 {
+		files[fmt.Sprintf("f%d.txt", i)] = strings.Repeat("x", 1000)
+	}
+	app := &v1alpha1.App{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "large"}}
+	app.Spec.ServiceAccountName = "deployer"
+	app.Spec.Fetch = []v1alpha1.AppFetch{{Inline: &v1alpha1.AppFetchInline{Paths: files}}}
+	app.Spec.Template = []v1alpha1.AppTemplate{{Ytt: &v1alpha1.AppTemplateYtt{}}}
+	app.Spec.Deploy = []v1alpha1.AppDeploy{{Kapp: &v1alpha1.AppDeployKapp{}}}
+	body, err := json.Marshal(app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the managed fields take is not known; it is about as much per file as
+	// its name.
+	files["fill.txt"] = strings.Repeat("x", 1_550_000-len(body)-45_000)
+	if err := kube.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	if app := w.succeeded("large"); len(app.Status.Template.Stderr) > 4<<10 {
+		t.Errorf("there was room for %d bytes: the test's App is too small", len(app.Status.Template.Stderr))
+	}
+	w.configMap("large")
+	w.delete("large")
+	w.gone("large")
+}
+
 // TestNoStaleMessage: from the first write for a new generation on, nothing shows
 // the error of the one before.
 func TestNoStaleMessage(t *testing.T) {
