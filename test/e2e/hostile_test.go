@@ -99,7 +99,7 @@ func TestLargeApp(t *testing.T) {
 	}
 	// What the managed fields take is not known; it is about as much per file as
 	// its name.
-	files["fill.txt"] = strings.Repeat("x", 1_550_000-len(body)-45_000)
+	files["fill.txt"] = strings.Repeat("x", 1_585_000-len(body)-45_000)
 	if err := kube.Create(t.Context(), app); err != nil {
 		t.Fatal(err)
 	}
