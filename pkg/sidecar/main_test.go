@@ -92,6 +92,9 @@ func script(r io.Reader) int {
 	return 0
 }
 
+// held is what a script allocated.
+var held []byte
+
 func act(verb string, arg []string) error {
 	switch verb {
 	case "cat":
@@ -122,6 +125,12 @@ func act(verb string, arg []string) error {
 		env := os.Environ()
 		slices.Sort(env)
 		fmt.Println(strings.Join(env, "\n"))
+		return nil
+	case "allocate":
+		held = make([]byte, number(arg[0]))
+		for i := range held {
+			held[i] = 1
+		}
 		return nil
 	case "pwd":
 		dir, err := os.Getwd()

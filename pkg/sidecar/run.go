@@ -64,7 +64,9 @@ func (w *workspace) run(ctx context.Context, c tool.Command) (tool.Result, error
 	}
 	res, err := r.exec(ctx)
 	if err == nil {
-		err = r.starved(res)
+		if err = r.starved(res); err != nil {
+			res = tool.Result{ExitCode: -1}
+		}
 	}
 	res.Stderr = r.relative(res.Stderr)
 	if err == nil && c.Name == "vendir" && res.ExitCode == 0 {
