@@ -259,9 +259,9 @@ func (a *apps) idle() Idle {
 	if testing.Short() {
 		return Idle{}
 	}
-	time.Sleep(often / 2)
+	<-time.After(often / 2)
 	m := begin(a.B)
-	time.Sleep(idleFor) // the time is what is measured
+	<-time.After(idleFor)
 	minutes := m.elapsed().Minutes()
 	return Idle{
 		SyncPeriod: often.Seconds(), Seconds: m.elapsed().Seconds(),
