@@ -73,7 +73,7 @@ func children(pid int) (out []string) {
 func TestControllerKilled(t *testing.T) {
 	w := newWorld(t)
 	w.app("stuck", "syncPeriod: 10h\n"+yttApp(map[string]string{"d.yml": deployment("stuck", nowhere), "a.yml": cm("beside", "v", "1")}))
-	w.until("stuck", waiting)
+	before := w.until("stuck", waiting).Status.Deploy.StartedAt
 	garboard.Controller.Kill()
 	if err := garboard.Controller.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,6 @@ func TestControllerKilled(t *testing.T) {
 	w.succeeded("done")
 	// The interrupted App runs again by itself: its status moves although neither
 	// its spec nor its sync period gives a reason.
-	before := w.get("stuck").Status.Deploy.StartedAt
 	w.until("stuck", func(a *v1alpha1.App) string {
 		if problem := waiting(a); problem != "" || !before.Before(&a.Status.Deploy.StartedAt) {
 			return "not resumed: " + problem
