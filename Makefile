@@ -8,7 +8,7 @@ export GOFLAGS := -buildvcs=false -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo develop)
 FAMILIES := carvel helm sops cue kustomize jsonnet registry kwok
 STAMP := bin/.stamp
-FUZZTIME ?= 5s
+FUZZTIME ?= 10000x
 
 .PHONY: help
 help: ## list the targets
@@ -61,7 +61,7 @@ test-cluster: build tools devcluster ## tests on a real control plane, end-to-en
 	@go test -timeout 30m -p 1 $$(hack/packages.sh cluster)
 
 .PHONY: fuzz-short
-fuzz-short: ## run each fuzz test for FUZZTIME
+fuzz-short: ## run each fuzz test with FUZZTIME inputs, or for as long
 	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
 
 .PHONY: test
