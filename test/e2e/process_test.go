@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/test/testenv"
@@ -73,7 +74,17 @@ func children(pid int) (out []string) {
 func TestControllerKilled(t *testing.T) {
 	w := newWorld(t)
 	w.app("stuck", "syncPeriod: 10h\n"+yttApp(map[string]string{"d.yml": deployment("stuck", nowhere), "a.yml": cm("beside", "v", "1")}))
-	before := w.until("stuck", waiting).Status.Deploy.StartedAt
+	// Times in the status have whole seconds: the resumed run must not begin in the
+	// second in which this one did.
+	before := w.until("stuck", func(a *v1alpha1.App) string {
+		if problem := waiting(a); problem != "" {
+			return problem
+		}
+		if d := a.Status.Deploy; d.UpdatedAt.Sub(d.StartedAt.Time) < 2*time.Second {
+			return "the deploy has only begun"
+		}
+		return ""
+	}).Status.Deploy.StartedAt
 	garboard.Controller.Kill()
 	if err := garboard.Controller.Restart(t.Context()); err != nil {
 		t.Fatal(err)

@@ -131,6 +131,19 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*v1alp
 	return app, err
 }
 
+// lookAgain shows the newest known state of an App to the run that has just
+// started: the event of a delete or a cancel that came after load found no run
+// to end.
+func (r *Reconciler) lookAgain(ctx context.Context, key types.NamespacedName) {
+	app := &v1alpha1.App{}
+	switch err := r.Client.Get(ctx, key, app); {
+	case err == nil:
+		r.running.seen(app)
+	case apierrors.IsNotFound(err):
+		r.running.gone(key)
+	}
+}
+
 func (r *Reconciler) stale(key types.NamespacedName, version string) bool {
 	v, err := strconv.ParseInt(version, 10, 64)
 	r.mu.Lock()

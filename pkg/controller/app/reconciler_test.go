@@ -317,12 +317,13 @@ func TestEventsEndRuns(t *testing.T) {
 		"Delete":           {"a deploy of what is to be deleted is useless", false, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, errDeleted},
 		"DeleteOfDelete":   {"the delete itself goes on", true, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, nil},
 		"CancelOfDelete":   {"a delete can be cancelled", true, func(a *v1alpha1.App) { a.Spec.Canceled = true }, errCanceled},
+		"Replaced":         {"another App of the same name", false, func(a *v1alpha1.App) { a.UID = "v" }, errDeleted},
 		"SomebodyElsesApp": {"another App's event", false, func(a *v1alpha1.App) { a.Name = "b"; a.Spec.Canceled = true }, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			runs := newRunning()
-			ctx, stop := runs.start(t.Context(), theApp, c.deleting)
+			ctx, stop := runs.start(t.Context(), app(), c.deleting)
 			defer stop()
 			a := app()
 			c.with(a)
@@ -331,6 +332,32 @@ func TestEventsEndRuns(t *testing.T) {
 				t.Errorf("%s: cause %v, want %v", c.reason, got, c.want)
 			}
 		})
+	}
+}
+
+// TestEventBeforeTheRun: a cancel that comes after the App was read and before its
+// run began ends that run all the same.
+func TestEventBeforeTheRun(t *testing.T) {
+	var cause error
+	stages := runner{run: func(ctx context.Context, job pipeline.Job, _ func(status.Outcome)) status.Outcome {
+		cause = context.Cause(ctx)
+		return status.Outcome{Generation: job.Generation, Err: "cancelled", Done: true}
+	}}
+	reads := 0
+	api := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		err := c.Get(ctx, key, obj, opts...)
+		if a, ok := obj.(*v1alpha1.App); ok {
+			a.Spec.Canceled = reads > 0
+			reads++
+		}
+		return err
+	}}
+	r := newRig(t, stages, api, app())
+	if _, err := r.reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(cause, errCanceled) {
+		t.Errorf("the run's context ended with %v, want %v", cause, errCanceled)
 	}
 }
 

@@ -24,17 +24,19 @@ type running struct {
 
 type run struct {
 	cancel   context.CancelCauseFunc
+	uid      types.UID
 	deleting bool
 }
 
 func newRunning() *running { return &running{runs: map[types.NamespacedName]run{}} }
 
 // start returns a context for a run, which stop ends.
-func (r *running) start(ctx context.Context, key types.NamespacedName, deleting bool) (_ context.Context, stop func()) {
+func (r *running) start(ctx context.Context, app *v1alpha1.App, deleting bool) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.runs[key] = run{cancel, deleting}
+	r.runs[key] = run{cancel, app.UID, deleting}
 	return ctx, func() {
 		cancel(nil)
 		r.mu.Lock()
@@ -53,7 +55,7 @@ func (r *running) seen(app *v1alpha1.App) {
 	case !ok:
 	case app.Spec.Canceled:
 		run.cancel(errCanceled)
-	case !app.DeletionTimestamp.IsZero() && !run.deleting:
+	case app.UID != run.uid, !app.DeletionTimestamp.IsZero() && !run.deleting:
 		run.cancel(errDeleted)
 	}
 }

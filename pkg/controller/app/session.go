@@ -32,7 +32,10 @@ type session struct {
 }
 
 func newSession(r *Reconciler, app *v1alpha1.App) *session {
-	return &session{r: r, app: app, old: *app.Status.DeepCopy(), quiet: app.Status.ObservedGeneration == app.Generation}
+	// A status that claims a run in progress is left from one that was cut off: it
+	// is brought up to date at once.
+	quiet := app.Status.ObservedGeneration == app.Generation && !status.Has(app.Status.GenericStatus, v1alpha1.Reconciling)
+	return &session{r: r, app: app, old: *app.Status.DeepCopy(), quiet: quiet}
 }
 
 func (s *session) current() *v1alpha1.App {
@@ -133,8 +136,9 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 		}
 	}
 	job := s.job(ctx, app)
-	runCtx, stop := s.r.running.start(readBy(ctx, key), key, begun.Deleting)
+	runCtx, stop := s.r.running.start(readBy(ctx, key), app, begun.Deleting)
 	defer stop()
+	s.r.lookAgain(ctx, key)
 	reports := startReports(ctx, s, pause)
 	if pause == reportFirst {
 		reports.put(begun)
