@@ -317,13 +317,16 @@ func TestEventsEndRuns(t *testing.T) {
 		"Delete":           {"a deploy of what is to be deleted is useless", false, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, errDeleted},
 		"DeleteOfDelete":   {"the delete itself goes on", true, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, nil},
 		"CancelOfDelete":   {"a delete can be cancelled", true, func(a *v1alpha1.App) { a.Spec.Canceled = true }, errCanceled},
+		"CanceledBefore":   {"a canceled App can be deleted", true, func(a *v1alpha1.App) { a.Spec.Canceled = true }, nil},
 		"Replaced":         {"another App of the same name", false, func(a *v1alpha1.App) { a.UID = "v" }, errDeleted},
 		"SomebodyElsesApp": {"another App's event", false, func(a *v1alpha1.App) { a.Name = "b"; a.Spec.Canceled = true }, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			runs := newRunning()
-			ctx, stop := runs.start(t.Context(), app(), c.deleting)
+			begun := app()
+			begun.Spec.Canceled = name == "CanceledBefore"
+			ctx, stop := runs.start(t.Context(), begun, c.deleting)
 			defer stop()
 			a := app()
 			c.with(a)

@@ -26,6 +26,9 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	uid      types.UID
 	deleting bool
+	// canceled says that the App was canceled when the run began: a canceled App
+	// can be deleted, so that is no reason to end its delete.
+	canceled bool
 }
 
 func newRunning() *running { return &running{runs: map[types.NamespacedName]run{}} }
@@ -36,7 +39,7 @@ func (r *running) start(ctx context.Context, app *v1alpha1.App, deleting bool) (
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.runs[key] = run{cancel, app.UID, deleting}
+	r.runs[key] = run{cancel, app.UID, deleting, app.Spec.Canceled}
 	return ctx, func() {
 		cancel(nil)
 		r.mu.Lock()
@@ -53,7 +56,7 @@ func (r *running) seen(app *v1alpha1.App) {
 	run, ok := r.runs[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}]
 	switch {
 	case !ok:
-	case app.Spec.Canceled:
+	case app.Spec.Canceled && !run.canceled:
 		run.cancel(errCanceled)
 	case app.UID != run.uid, !app.DeletionTimestamp.IsZero() && !run.deleting:
 		run.cancel(errDeleted)
