@@ -126,10 +126,9 @@ func TestSchemasHaveDocsAndPlainConstraints(t *testing.T) {
 }
 
 // needsDescription is false for what takes its description from the list or map
-// that it is in, for metadata, which every client knows, and for a type of
-// apimachinery that has none.
+// that it is in, and for metadata, which every client knows.
 func needsDescription(path string) bool {
-	return path != ".metadata" && !strings.HasSuffix(path, "[]") && !strings.Contains(path, ".groupKinds[].")
+	return path != ".metadata" && !strings.HasSuffix(path, "[]")
 }
 
 // loadCRDs returns the CRDs in config/crd by file name.

@@ -79,7 +79,7 @@ func (s *session) delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logf.FromContext(ctx).Info("Deleted what was deployed", "outcome", describe(out))
+	logf.FromContext(ctx).Info("Ran the delete", "generation", app.Generation, "outcome", describe(out))
 	if out.Failure() != nil {
 		s.r.Metrics.DeleteFailed(series(app))
 		return s.finish(ctx, out)
@@ -181,8 +181,8 @@ func (s *session) addFinalizer(ctx context.Context) error {
 	}
 	next := s.app.DeepCopy()
 	next.Finalizers = append(next.Finalizers, Finalizer)
-	// Unlike an update this does not fail when someone edited the spec meanwhile,
-	// but the lock keeps it from dropping another's finalizer.
+	// A merge patch replaces the list as a whole: the lock keeps it from dropping a
+	// finalizer that someone else added meanwhile.
 	err := s.r.Client.Patch(ctx, next, client.MergeFromWithOptions(s.app, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
 		fresh := &v1alpha1.App{}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/deploy/kapp"
 )
 
@@ -50,7 +51,7 @@ func TestRequestCounts(t *testing.T) {
 		}
 		a := res.Kapp.AssociatedResources
 		if !strings.HasPrefix(a.Label, "kapp.k14s.io/app=") || !slices.Equal(a.Namespaces, []string{b.namespace}) ||
-			!cmp.Equal(a.GroupKinds, []metav1.GroupKind{{Kind: "ConfigMap"}}) {
+			!cmp.Equal(a.GroupKinds, []v1alpha1.GroupKind{{Kind: "ConfigMap"}}) {
 			t.Errorf("%s: associated resources %+v", s.name, a)
 		}
 	}

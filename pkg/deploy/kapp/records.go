@@ -53,12 +53,12 @@ func (r *records) isRecord(name string) bool {
 
 // recordSpec is what kapp keeps in a record.
 type recordSpec struct {
-	LabelKey       string             `json:"labelKey"`
-	LabelValue     string             `json:"labelValue"`
-	LastChangeName string             `json:"lastChangeName,omitempty"`
-	LastChange     json.RawMessage    `json:"lastChange,omitempty"`
-	UsedGVs        json.RawMessage    `json:"usedGVs,omitempty"`
-	UsedGKs        []metav1.GroupKind `json:"usedGKs,omitempty"`
+	LabelKey       string               `json:"labelKey"`
+	LabelValue     string               `json:"labelValue"`
+	LastChangeName string               `json:"lastChangeName,omitempty"`
+	LastChange     json.RawMessage      `json:"lastChange,omitempty"`
+	UsedGVs        json.RawMessage      `json:"usedGVs,omitempty"`
+	UsedGKs        []v1alpha1.GroupKind `json:"usedGKs,omitempty"`
 }
 
 func parseRecord(cm *corev1.ConfigMap) (recordSpec, error) {

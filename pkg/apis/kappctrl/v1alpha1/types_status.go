@@ -159,7 +159,15 @@ type AssociatedResources struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Their groups and kinds.
 	// +optional
-	GroupKinds []metav1.GroupKind `json:"groupKinds,omitempty"`
+	GroupKinds []GroupKind `json:"groupKinds,omitempty"`
+}
+
+// GroupKind is a kind of objects in its API group.
+type GroupKind struct {
+	// API group; empty is the core group.
+	Group string `json:"group"`
+	// Kind, such as ConfigMap.
+	Kind string `json:"kind"`
 }
 
 // AppStatusInspect is the outcome of inspecting.
