@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/test/testenv/proc"
+	"github.com/garboard-dev/garboard/test/testenv/registry"
 )
 
 // Tests in this file stop and end the shared processes, so those that do are not
@@ -176,4 +178,42 @@ func TestServersThatHang(t *testing.T) {
 		w.delete(name)
 		w.gone(name)
 	}
+}
+
+// TestRegistryGone: an App whose registry went away says so, keeps what it
+// deployed, recovers with the next good spec, and can be deleted.
+func TestRegistryGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	own, err := registry.Start(t.Context(), registry.Options{BinDir: env.BinDir("dev"), ToolDir: env.BinDir("tools"), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	for _, s := range []*registry.Server{own, servers.Registry} {
+		if _, err := s.PushImage(t.Context(), "gone/config:1", file("cm.yml", cm("gone-config", "v", "1"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := func(host string) string {
+		return fmt.Sprintf("fetch: [{image: {url: %q}}]\n", host+"/gone/config:1") + deployAll
+	}
+	w.app("gone", spec(own.Host()))
+	w.succeeded("gone")
+
+	own.Close()
+	w.edit("gone", func(a *v1alpha1.App) { a.Spec.DefaultNamespace = w.ns })
+	app := w.failed("gone")
+	if !strings.Contains(app.Status.Fetch.Error, "Fetching resources: Error") || !strings.Contains(app.Status.UsefulErrorMessage, "connection refused") {
+		t.Errorf("fetch says %q, %q", app.Status.Fetch.Error, app.Status.UsefulErrorMessage)
+	}
+	w.wantConfigMap("gone-config", map[string]string{"v": "1"})
+
+	w.app("gone", spec(servers.Registry.Host()))
+	w.succeeded("gone")
+	w.app("gone", spec(own.Host()))
+	w.failed("gone")
+	w.delete("gone")
+	w.gone("gone")
+	w.noConfigMap("gone-config")
 }
