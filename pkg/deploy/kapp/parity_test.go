@@ -21,7 +21,7 @@ import (
 
 var (
 	clock = regexp.MustCompile(`\d+:\d\d:\d\d[AP]M`)
-	age   = regexp.MustCompile(` \d+s `)
+	age   = regexp.MustCompile(`(?m) \d+[smh]( |$)`)
 )
 
 // comparable makes outputs of two runs in two namespaces comparable. kapp works
