@@ -82,6 +82,7 @@ func FuzzString(f *testing.F) {
 	f.Add("hunter2hunter2", "at ", " end")
 	f.Add("p@ss wörd\"\\", "https://u:", "@h")
 	f.Add("12345678", "1234567", "2345678")
+	f.Add("1234567=", "1234567", "0")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
 		secret = strings.TrimSpace(secret)
 		if len(secret) < 8 || strings.Contains(redact.Mark, secret) || strings.Contains(secret, redact.Mark) {
@@ -89,13 +90,14 @@ func FuzzString(f *testing.F) {
 		}
 		var r redact.Redactor
 		r.Add(secret)
+		// Padding tells nothing and may remain.
+		base64Std, base64URL := base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))
 		for _, shown := range []string{
-			secret, fmt.Sprintf("%q", secret), url.QueryEscape(secret), url.PathEscape(secret),
-			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+			secret, fmt.Sprintf("%q", secret), url.QueryEscape(secret), url.PathEscape(secret), base64Std, base64URL,
 		} {
 			got := r.String(before + shown + after)
 			rest := strings.ReplaceAll(got, redact.Mark, "\x00")
-			if strings.Contains(rest, secret) || strings.Contains(rest, strings.TrimRight(shown, "=")) {
+			if strings.Contains(rest, secret) || strings.Contains(rest, shown) {
 				t.Fatalf("%q remains in %q", secret, got)
 			}
 		}
