@@ -13,11 +13,11 @@
 //
 //	apis                                                  types, no logic
 //	tool, workdir, settings, metrics                      base
-//	plan, refs                                            decisions, pure
+//	plan, refs, packages, resolve                         decisions, pure
 //	status                                                what users read, pure
 //	access, sidecar, fetch, template, deploy, status/writer   one effect each
 //	pipeline                                              the stages in order
-//	controller/app, controller/settings                   entry points
+//	controller/..., apiserver                             entry points
 //
 // cmd/garboard alone knows all of them and reads flags and environment. A lower
 // package that needs something of a higher one declares an interface, and cmd

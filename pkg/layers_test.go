@@ -19,17 +19,17 @@ const module = "github.com/garboard-dev/garboard/pkg/"
 var layers = [][]string{
 	{"apis"},
 	{"tool", "workdir", "settings", "metrics"},
-	{"plan", "refs"},
+	{"plan", "refs", "packages", "resolve"},
 	{"status"},
 	{"access", "sidecar", "fetch", "template", "deploy", "status/writer"},
 	{"pipeline"},
-	{"controller/app", "controller/settings"},
+	{"controller/app", "controller/packageinstall", "controller/packagerepository", "controller/settings", "apiserver"},
 }
 
 // functionalCore are the entries that see values only, and impure is what they
 // must not import.
 var (
-	functionalCore = []string{"plan", "refs", "status"}
+	functionalCore = []string{"plan", "refs", "packages", "resolve", "status"}
 	impure         = []string{"os", "os/exec", "net", "net/http", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 )
 

@@ -54,6 +54,10 @@ type Request struct {
 	// Progress is called from one goroutine while kapp runs, at most every 200 ms
 	// and only after the output changed. It may be nil and must not block long.
 	Progress func(Progress)
+	// Waiting is called with true when kapp has applied what it could and only waits
+	// for the cluster, and with false when it goes on to apply. Both may repeat. It may
+	// be nil and must not block.
+	Waiting func(bool)
 }
 
 // Progress is the output of a run so far.

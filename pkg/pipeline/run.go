@@ -161,7 +161,7 @@ func (p *Pipeline) deploy(ctx context.Context, job Job, manifest []byte, out *st
 		return
 	}
 	inspect := req
-	req.Manifest, req.Progress = manifest, p.progress(job, out, started, report)
+	req.Manifest, req.Progress, req.Waiting = manifest, p.progress(job, out, started, report), job.Waiting
 	res := p.Deploy.Deploy(ctx, req)
 	out.Deploy, out.Kapp, out.Running = hidden(job, &res.Stage), res.Kapp, false
 	p.end(out.Deploy, started)

@@ -82,6 +82,9 @@ type Job struct {
 	// Deployed says whether an earlier reconcile may have deployed objects. It is
 	// asked only by a delete that cannot reach the cluster.
 	Deployed func(ctx context.Context) bool
+	// Waiting is told when the deploy only waits for the cluster, and when it goes on
+	// to change it; see deploy.Request. nil is told nothing.
+	Waiting func(bool)
 	// SkipDelete says that nothing is to be deleted although objects exist.
 	SkipDelete bool
 
