@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -30,6 +33,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/template"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // compatibleVersion is the kapp-controller release whose contract Garboard keeps:
@@ -88,6 +92,7 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	opts := ctrl.Options{
 		Scheme:                  scheme,
 		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:  o.HealthAddress,
 		GracefulShutdownTimeout: &grace,
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		NewClient: func(cfg *rest.Config, opts client.Options) (client.Client, error) {
@@ -102,7 +107,24 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	if o.Pprof {
 		opts.PprofBindAddress = "127.0.0.1:6060"
 	}
-	return ctrl.NewManager(cfg, opts)
+	mgr, err := ctrl.NewManager(cfg, opts)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())))
+}
+
+// cachesSynced says whether the controller knows the cluster's objects. It asks no
+// more than that: a Pod without its sidecar still serves the packaging API.
+func cachesSynced(c cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !c.WaitForCacheSync(ctx) {
+			return errors.New("caches have not synced")
+		}
+		return nil
+	}
 }
 
 // setUpSettings reads the administrator's configuration before anything runs,
@@ -129,7 +151,7 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 	if err != nil {
 		return fmt.Errorf("create API client: %w", err)
 	}
-	objects := app.NewObjects(kube)
+	objects := track.NewObjects(kube)
 	deployer := kapp.New(kapp.Options{
 		Child: []string{"/proc/self/exe", kappChild},
 		OnPanic: func(app string, value any, stack []byte) {

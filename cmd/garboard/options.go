@@ -25,6 +25,8 @@ type Options struct {
 	Namespace string
 	// MetricsAddress is where metrics are served; 0 serves none.
 	MetricsAddress string
+	// HealthAddress is where /healthz and /readyz are served; 0 serves none.
+	HealthAddress string
 	// Pprof serves profiles on the loopback interface, port 6060.
 	Pprof bool
 	// APITimeout bounds each request to a Kubernetes API but watches; 0 does not.
@@ -62,6 +64,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (Opt
 	fs.IntVar(&o.Concurrency, "concurrency", 10, "number of Apps to reconcile at once, 1 to 1000")
 	fs.StringVar(&o.Namespace, "namespace", "", "namespace to watch; empty watches all")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address to serve metrics on; 0 serves none")
+	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", "0", "address to serve /healthz and /readyz on; 0 serves none")
 	fs.BoolVar(&o.Pprof, "dangerous-enable-pprof", false, "serve profiles on 127.0.0.1:6060")
 	fs.DurationVar(&o.APITimeout, "api-request-timeout", 0, "time limit for a request to a Kubernetes API; 0 sets none")
 	fs.DurationVar(&o.ToolTimeout, "tool-timeout", 15*time.Minute, "time limit for fetching, and for templating; 0 sets none")
