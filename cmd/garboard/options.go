@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -77,7 +76,9 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (Opt
 	}
 	o.MetricsAddress = cmp.Or(o.MetricsAddress, ":8080")
 	if o.WorkDir == "" {
-		o.WorkDir = filepath.Join(cmp.Or(getenv("KAPPCTRL_MEM_TMP_DIR"), os.TempDir()), "garboard-sidecar")
+		// kapp-controller's manifest gives the sidecar no folder but the one in memory
+		// that holds the socket; anywhere else, secrets could reach a disk.
+		o.WorkDir = filepath.Join(cmp.Or(getenv("KAPPCTRL_MEM_TMP_DIR"), filepath.Dir(o.Socket)), "garboard-sidecar")
 	}
 	return o, o.Validate()
 }

@@ -40,6 +40,7 @@ func TestParseOptions(t *testing.T) {
 		"EmptyBind":   {"empty means the default address", []string{"-metrics-bind-address="}, nil, func(*Options) {}},
 		"Sidecar":     {"the same binary", []string{"--sidecarexec"}, nil, func(o *Options) { o.Sidecar = true }},
 		"WorkDir":     {"an own folder wins over the shared volume", nil, []string{"GARBOARD_SIDECAR_WORKDIR", "/own"}, func(o *Options) { o.WorkDir = "/own" }},
+		"NoWorkDir":   {"kapp-controller's sidecar has the socket's volume only", nil, []string{"KAPPCTRL_MEM_TMP_DIR", ""}, func(o *Options) { o.WorkDir = "/run/g/garboard-sidecar" }},
 		"ClusterCA":   {"for service accounts", nil, []string{"KAPPCTRL_KUBERNETES_CA_DATA", "pem"}, func(o *Options) { o.CAData = []byte("pem") }},
 		"ServiceHost": {"for noProxy", nil, []string{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}, func(o *Options) { o.APIServerHost = "10.0.0.1" }},
 	}
@@ -47,7 +48,7 @@ func TestParseOptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := base
 			c.want(&want)
-			got, err := parseOptions(c.args, env(append(append([]string{"KAPPCTRL_MEM_TMP_DIR", "/mem"}, both...), c.env...)...), &bytes.Buffer{})
+			got, err := parseOptions(c.args, env(append(c.env, append([]string{"KAPPCTRL_MEM_TMP_DIR", "/mem"}, both...)...)...), &bytes.Buffer{})
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("%s: error %v (-want +got):\n%s", c.reason, err, diff)
 			}
