@@ -9,13 +9,14 @@ WORKDIR /src
 # The tools change seldom: they come first, so that their layer is kept.
 COPY hack/build-tools.sh hack/
 COPY hack/tools hack/tools
-RUN for family in carvel helm sops cue kustomize jsonnet; do hack/build-tools.sh "$family" || exit 1; done
+RUN for family in carvel helm lfs sops cue kustomize jsonnet; do hack/build-tools.sh "$family" || exit 1; done
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=develop
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.Version=${VERSION}" -o bin/garboard ./cmd/garboard \
- && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh
+ && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh \
+ && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/unpack ./cmd/garboard-unpack
 
 FROM debian:${DEBIAN_VERSION}-slim
 RUN apt-get update \
@@ -26,12 +27,14 @@ COPY --from=build /src/bin/garboard /usr/local/bin/garboard
 # openssh-client, which refuses to run for a user without a name.
 COPY --from=build \
      /src/bin/tools/cue \
+     /src/bin/tools/git-lfs \
      /src/bin/tools/helm \
      /src/bin/tools/jsonnet \
      /src/bin/tools/kbld \
      /src/bin/tools/kustomize \
      /src/bin/tools/sops \
      /src/bin/tools/ssh \
+     /src/bin/tools/unpack \
      /src/bin/tools/vendir \
      /src/bin/tools/ytt \
      /usr/local/bin/

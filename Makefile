@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 export GOFLAGS := -buildvcs=false -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo develop)
-FAMILIES := carvel helm sops cue kustomize jsonnet registry kwok
+FAMILIES := carvel helm lfs sops cue kustomize jsonnet registry kwok
 STAMP := bin/.stamp
 FUZZTIME ?= 10000x
 
@@ -15,8 +15,8 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-20s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: ## build bin/garboard and the sidecar's ssh, static
-	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard && go build -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh
+build: ## build bin/garboard and the sidecar's own tools, static
+	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard && go build -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh && go build -ldflags '-s -w' -o bin/tools/unpack ./cmd/garboard-unpack
 
 .PHONY: tools
 tools: $(FAMILIES:%=$(STAMP)/%) ## build the tools that the sidecar and the tests run

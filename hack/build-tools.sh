@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 family=$1
 module=hack/tools/$family
-sidecar=" vendir ytt kbld helm sops cue kustomize jsonnet "
+sidecar=" vendir git-lfs ytt kbld helm sops cue kustomize jsonnet "
 
 # A tool that is built as a dependency does not know its own version. Some check
 # it (vendir's and kbld's minimumRequiredVersion, ytt's version.require_at_least)
@@ -21,7 +21,14 @@ carvel)
 	flags+=" -X carvel.dev/imgpkg/pkg/imgpkg/cmd.Version=$(version carvel.dev/imgpkg)"
 	flags+=" -X carvel.dev/kapp/pkg/kapp/version.Version=$(version carvel.dev/kapp)"
 	;;
-helm) flags+=" -X helm.sh/helm/v3/internal/version.version=v$(version helm.sh/helm/v3)" ;;
+helm)
+	flags+=" -X helm.sh/helm/v3/internal/version.version=v$(version helm.sh/helm/v3)"
+	# What charts see of the cluster unless they are told: as in Helm's own builds
+	# the Kubernetes release of its libraries, 0.N.x for 1.N. Without it charts would
+	# see 1.20, and many refuse that.
+	minor=$(version k8s.io/client-go | cut -d. -f2)
+	flags+=" -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=$minor"
+	;;
 registry) flags+=" -X github.com/distribution/distribution/v3/version.version=v$(version github.com/distribution/distribution/v3)" ;;
 esac
 

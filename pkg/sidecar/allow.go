@@ -19,6 +19,9 @@ type policy struct {
 	// writes allows it to write anywhere in the workspace, and not only below its
 	// home/ and tmp/.
 	writes bool
+	// foreign says that what it leaves in its folder is other people's content, which
+	// is checked before another tool sees it.
+	foreign bool
 	// env has the variables that the controller may set.
 	env map[string]valueKind
 	// flags has the options that it may be given, long and short, with dashes.
@@ -62,11 +65,13 @@ const (
 // policies is the allowlist. What is not in it is not run.
 var policies = map[string]policy{
 	"vendir": {
-		network: true, writes: true, command: "sync",
+		network: true, writes: true, foreign: true, command: "sync",
 		env:   map[string]valueKind{"GODEBUG": safeArchives, "GIT_ALLOW_PROTOCOL": remoteGit},
 		flags: map[string]valueKind{"-f": pathOrStdin, "--file": pathOrStdin, "--lock-file": anyText},
 		need:  []string{"--lock-file=/dev/null"},
 	},
+	// What it is to do comes on standard input.
+	"unpack": {writes: true, foreign: true},
 	"ytt": {
 		flags: map[string]valueKind{
 			"-f": namedPath, "--file": namedPath, "--file-mark": anyText, "--ignore-unknown-comments": noValue, "--strict": noValue,

@@ -42,9 +42,9 @@ func digest(b []byte) string {
 
 func (e *cacheEntry) path() string { return path.Join(e.owner, e.key) }
 
-// lease returns the absolute path of the owner's folder for config. release must be
-// called when nothing uses the folder any more.
-func (c *caches) lease(owner string, config []byte) (dir string, release func(), err error) {
+// lease returns the owner's folder for config. release must be called when nothing
+// uses the folder any more.
+func (c *caches) lease(owner string, config []byte) (*lease, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o, k := digest([]byte(owner)), digest(config)
@@ -56,8 +56,8 @@ func (c *caches) lease(owner string, config []byte) (dir string, release func(),
 	e := c.owners[o][k]
 	if e == nil {
 		e = &cacheEntry{owner: o, key: k}
-		if err := c.dir.MkdirAll(e.path()); err != nil {
-			return "", nil, err
+		if err := c.dir.MkdirAll(path.Join(e.path(), partsDir)); err != nil {
+			return nil, err
 		}
 		if c.owners[o] == nil {
 			c.owners[o] = map[string]*cacheEntry{}
@@ -67,7 +67,7 @@ func (c *caches) lease(owner string, config []byte) (dir string, release func(),
 	// It may have been retired and asked for again while a run still used it.
 	e.stale = false
 	e.leases++
-	return filepath.Join(c.dir.Path(), o, k), func() { c.release(e) }, nil
+	return &lease{c, e}, nil
 }
 
 func (c *caches) release(e *cacheEntry) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/garboard-dev/garboard/pkg/sidecar"
+	"github.com/garboard-dev/garboard/pkg/tool"
 )
 
 // fetch runs a vendir that shows the names in its cache and adds one. secret stands
@@ -15,6 +16,7 @@ func fetch(t *testing.T, r *rig, owner, secret, add string) (before string) {
 	t.Helper()
 	w := r.open(t, owner)
 	c := command("vendir", "lscache", "addcache "+add, "exit 0", "# "+secret)
+	c.Cache = tool.CacheParts
 	out, code := do(t, w, c)
 	if code != 0 {
 		t.Fatal(out)
@@ -63,5 +65,92 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	if got := fetch(t, r, "two", "", "10000"); got != "" {
 		t.Errorf("two has %q", got)
+	}
+}
+
+// result runs a vendir that prints a word and leaves a file, a folder and a link,
+// and returns what is there after it and how many processes that took.
+func result(t *testing.T, r *rig, owner, word string) (tree string, starts int64) {
+	t.Helper()
+	before, err := r.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := r.open(t, owner)
+	c := command("vendir", "mkdir d 700", "write d/f "+word, "link d/f l", "env", "exit 0")
+	c.Dir, c.Cache = "src", tool.CacheAll
+	if out, code := do(t, w, c); code != 0 || !strings.Contains(out, "HOME=") {
+		t.Fatal(code, out)
+	}
+	out, code := do(t, w, command("ytt", "cat src/l", "ls src/d"))
+	if code != 0 {
+		t.Fatal(out)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := r.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, after.Starts["vendir"] - before.Starts["vendir"]
+}
+
+// TestCacheOfResults: what always gives the same is run once, for one owner with one
+// input.
+func TestCacheOfResults(t *testing.T) {
+	r := start(t, func(o *sidecar.ServerOptions) { o.CacheBytes = 25_000 })
+	for _, s := range []struct {
+		reason, owner, word string
+		starts              int64
+	}{
+		{"the first run", "one", "a", 1},
+		{"the same again", "one", "a", 0},
+		{"another owner", "two", "a", 1},
+		{"another input", "one", "b", 1},
+		{"the first input, which the other replaced", "one", "a", 1},
+		{"larger than the cache", "big", strings.Repeat("x", 30_000), 1},
+		{"larger than the cache, again", "big", strings.Repeat("x", 30_000), 1},
+	} {
+		tree, starts := result(t, r, s.owner, s.word)
+		if tree != s.word+"f\n" || starts != s.starts {
+			t.Errorf("%s: %d starts, want %d; tree %.80q", s.reason, starts, s.starts, tree)
+		}
+	}
+	if err := r.Forget(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if _, starts := result(t, r, "one", "a"); starts != 1 {
+		t.Error("the result outlived Forget")
+	}
+	for _, owner := range []string{"three", "four", "one"} { // three goes when one comes back
+		result(t, r, owner, strings.Repeat("y", 9_000))
+	}
+	if st, err := r.Stats(t.Context()); err != nil || st.CacheBytes > 25_000 || st.CacheBytes == 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if _, starts := result(t, r, "one", strings.Repeat("y", 9_000)); starts != 0 {
+		t.Error("the newest was evicted")
+	}
+	if _, starts := result(t, r, "two", "a"); starts != 1 {
+		t.Error("the oldest was not evicted")
+	}
+}
+
+// TestCacheOfFailures: neither a failed run nor refused content is given again.
+func TestCacheOfFailures(t *testing.T) {
+	r := start(t)
+	for name, script := range map[string][]string{"Exit": {"exit 1"}, "Refused": {"link /etc/passwd l", "exit 0"}} {
+		for range 2 {
+			w := r.open(t, name)
+			c := command("vendir", script...)
+			c.Dir, c.Cache = "src", tool.CacheAll
+			if res, err := w.Run(t.Context(), c); err == nil && res.ExitCode == 0 {
+				t.Errorf("%s: success", name)
+			}
+		}
+	}
+	if st, err := r.Stats(t.Context()); err != nil || st.Starts["vendir"] != 4 {
+		t.Errorf("%+v, %v", st, err)
 	}
 }

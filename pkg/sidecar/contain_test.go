@@ -125,7 +125,7 @@ func TestEnvironment(t *testing.T) {
 			}
 		}
 		want := map[string][]string{
-			"vendir": {"VENDIR_CACHE_DIR=", "IMGPKG_ACTIVE_KEYCHAINS=gke", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=http:https:ssh", "GIT_CONFIG_NOSYSTEM=1"},
+			"vendir": {"GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_KEY_2=filter.lfs.process", "IMGPKG_ACTIVE_KEYCHAINS=gke", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=http:https:ssh", "GIT_CONFIG_NOSYSTEM=1"},
 			"kbld":   {"IMGPKG_ACTIVE_KEYCHAINS=gke"},
 			"sops":   {"SOPS_AGE_KEY_FILE=" + root + "/keys/age.txt"},
 		}[name]

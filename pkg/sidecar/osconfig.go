@@ -99,16 +99,20 @@ func (p Proxy) variables() []variable {
 	}
 }
 
-// env is what tools with network access get, and the files that it names.
-func (c *osConfig) env() (env, files []string) {
+// env is what tools with network access get, what git gets besides, and the files
+// that both name.
+func (c *osConfig) env() (env []string, git [][2]string, files []string) {
 	for _, v := range c.proxy.Load().variables() {
 		if v.value != "" {
 			env = append(env, v.name+"="+v.value, v.upper+"="+v.value)
 		}
 	}
 	if file := *c.bundle.Load(); file != "" {
-		env = append(env, "SSL_CERT_FILE="+file, "GIT_SSL_CAINFO="+file, "CURL_CA_BUNDLE="+file)
+		env = append(env, "SSL_CERT_FILE="+file, "CURL_CA_BUNDLE="+file)
+		// Not GIT_SSL_CAINFO, which would hide an authority that a source has for
+		// its own host.
+		git = append(git, [2]string{"http.sslCAInfo", file})
 		files = append(files, file)
 	}
-	return env, files
+	return env, git, files
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,9 @@ type run struct {
 	command tool.Command
 	policy  policy
 	path    string   // of the program
-	cache   string   // folder, or empty
+	cache   string   // folder for the tool itself, or empty
 	osEnv   []string // certificates and proxies, for tools with network access
+	osGit   [][2]string
 	osFiles []string
 }
 
@@ -52,16 +54,35 @@ func (w *workspace) run(ctx context.Context, c tool.Command) (tool.Result, error
 		return failed, errors.Join(fmt.Errorf("working directory %q of %s is no folder of the workspace", c.Dir, c.Name), err)
 	}
 	if p.network {
-		r.osEnv, r.osFiles = w.server.os.env()
+		r.osEnv, r.osGit, r.osFiles = w.server.os.env()
 	}
-	if c.Name == "vendir" && w.owner != "" {
-		dir, release, err := w.server.caches.lease(w.owner, c.Stdin)
-		if err != nil {
-			return failed, fmt.Errorf("open cache: %w", err)
+	if !p.foreign || c.Cache == tool.CacheNothing || w.owner == "" {
+		return r.toEnd(ctx)
+	}
+	cached, err := w.server.caches.lease(w.owner, c.Stdin)
+	if err != nil {
+		return failed, fmt.Errorf("open cache: %w", err)
+	}
+	defer cached.release()
+	if c.Cache == tool.CacheParts {
+		r.cache = cached.parts()
+		return r.toEnd(ctx)
+	}
+	if res, ok := cached.restore(w.dir, c.Dir); ok {
+		w.server.log.InfoContext(ctx, "Tool not run: its result is in the cache", "tool", c.Name)
+		return res, nil
+	}
+	res, err := r.toEnd(ctx)
+	if err == nil && res.ExitCode == 0 {
+		if err := cached.keep(w.dir, c.Dir, res); err != nil {
+			w.server.log.WarnContext(ctx, "Cannot cache a result", "tool", c.Name, "error", err)
 		}
-		defer release()
-		r.cache = dir
 	}
+	return res, err
+}
+
+// toEnd runs the tool and looks at what it leaves.
+func (r *run) toEnd(ctx context.Context) (tool.Result, error) {
 	res, err := r.exec(ctx)
 	if err == nil {
 		if err = r.starved(res); err != nil {
@@ -69,7 +90,7 @@ func (w *workspace) run(ctx context.Context, c tool.Command) (tool.Result, error
 		}
 	}
 	res.Stderr = r.relative(res.Stderr)
-	if err == nil && c.Name == "vendir" && res.ExitCode == 0 {
+	if err == nil && r.policy.foreign && res.ExitCode == 0 {
 		err = r.checkTree()
 	}
 	if errors.Is(err, ErrLimit) {
@@ -261,10 +282,11 @@ func (r *run) env() []string {
 		if v, ok := os.LookupEnv(keychains); ok {
 			env = append(env, keychains+"="+v)
 		}
-		env = append(env, r.osEnv...)
+		env = append(append(env, r.osEnv...), gitEnv(append(slices.Clone(gitConfig), r.osGit...))...)
 	}
 	if r.cache != "" {
-		env = append(env, "VENDIR_CACHE_DIR="+r.cache)
+		// vendir's own bound is for each entry; the cache as a whole has one.
+		env = append(env, "VENDIR_CACHE_DIR="+r.cache, fmt.Sprintf("VENDIR_MAX_CACHE_SIZE=%d", r.server.opts.CacheBytes))
 	}
 	for _, kv := range r.command.Env {
 		key, value, _ := strings.Cut(kv, "=")
@@ -285,6 +307,21 @@ const keychains = "IMGPKG_ACTIVE_KEYCHAINS"
 var networkEnv = []string{
 	"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=" + remoteGitValue, "GIT_CONFIG_NOSYSTEM=1",
 	"GIT_SSH_COMMAND=ssh -F /dev/null -o BatchMode=yes",
-	"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0",
-	"GIT_CONFIG_KEY_1=maintenance.auto", "GIT_CONFIG_VALUE_1=false",
+}
+
+// gitConfig is git's configuration besides that of a repository: see networkEnv, and
+// large files come by git-lfs, as where somebody has installed it.
+var gitConfig = [][2]string{
+	{"gc.auto", "0"}, {"maintenance.auto", "false"},
+	{"filter.lfs.process", "git-lfs filter-process"}, {"filter.lfs.smudge", "git-lfs smudge -- %f"},
+	{"filter.lfs.clean", "git-lfs clean -- %f"}, {"filter.lfs.required", "true"},
+}
+
+// gitEnv is the environment that gives git a configuration.
+func gitEnv(config [][2]string) []string {
+	env := []string{fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(config))}
+	for i, kv := range config {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
+	}
+	return env
 }

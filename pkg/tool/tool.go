@@ -16,7 +16,23 @@ type Command struct {
 	// Dir is the working directory, slash-separated and relative to the
 	// workspace; empty is the workspace itself.
 	Dir string
+	// Cache says what of an earlier run for the same owner with the same input may
+	// be used again.
+	Cache Cache
 }
+
+// Cache says what may be kept of a run.
+type Cache int
+
+const (
+	// CacheNothing is for input that may give something else next time.
+	CacheNothing Cache = iota
+	// CacheParts lets the tool itself keep what it knows to be immutable.
+	CacheParts
+	// CacheAll is for input that always gives the same: what the run printed and
+	// left in Dir is given again, and the tool does not run.
+	CacheAll
+)
 
 // Result is what a tool printed and how it ended. A tool that exits non-zero has
 // a Result like any other; an error beside it means that it did not run to its end.

@@ -3,10 +3,12 @@ package workdir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -99,6 +101,32 @@ func (d *Dir) List(dir string, suffixes []string) ([]string, error) {
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// mostRead is how much of a file Find looks at.
+const mostRead = 1 << 20
+
+// Find returns those files of List in whose first MiB pattern matches.
+func (d *Dir) Find(dir string, suffixes []string, pattern *regexp.Regexp) ([]string, error) {
+	files, err := d.List(dir, suffixes)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, p := range files {
+		f, err := d.root.Open(p)
+		if err != nil {
+			return nil, fmt.Errorf("open %q: %w", p, reason(err))
+		}
+		text, err := io.ReadAll(io.LimitReader(f, mostRead))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("read %q: %w", p, reason(err))
+		}
+		if pattern.Match(text) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
 }
 
 // Remove removes each path with all that is below it; a missing one is no error.
