@@ -48,6 +48,8 @@ type childRequest struct {
 // childEvent is what a child tells beside kapp's own output.
 type childEvent struct {
 	Applying bool                       `json:"applying,omitempty"`
+	Waiting  *bool                      `json:"waiting,omitempty"`
+	Change   *string                    `json:"change,omitempty"` // kapp recorded that it begins
 	Ended    bool                       `json:"ended,omitempty"`
 	ExitCode int                        `json:"exitCode,omitempty"`
 	Kapp     *v1alpha1.KappDeployStatus `json:"kapp,omitempty"`
@@ -189,8 +191,13 @@ func (r *run) follow(events io.Reader) childEvent {
 		if json.Unmarshal(line, &e) != nil {
 			continue
 		}
-		if e.Applying {
+		switch {
+		case e.Applying:
 			r.out.setApplying()
+		case e.Waiting != nil:
+			r.ui.phases.set(*e.Waiting)
+		case e.Change != nil:
+			r.deps.records.beganIn(*e.Change)
 		}
 		last = e
 	}
@@ -219,8 +226,13 @@ func ChildMain(stdin io.Reader, stdout, stderr io.Writer) int {
 		return 1
 	}
 	events := os.NewFile(eventsFD, "events")
-	tell := func(e childEvent) { _ = json.NewEncoder(events).Encode(e) }
-	end, err := runChild(stdin, stdout, stderr, func() { tell(childEvent{Applying: true}) })
+	var mu sync.Mutex // kapp prints from several goroutines
+	tell := func(e childEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = json.NewEncoder(events).Encode(e)
+	}
+	end, err := runChild(stdin, stdout, stderr, tell)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
@@ -252,7 +264,7 @@ func limitChild() error {
 	return nil
 }
 
-func runChild(stdin io.Reader, stdout, stderr io.Writer, applying func()) (childEvent, error) {
+func runChild(stdin io.Reader, stdout, stderr io.Writer, tell func(childEvent)) (childEvent, error) {
 	var req childRequest
 	if err := json.NewDecoder(stdin).Decode(&req); err != nil {
 		return childEvent{}, fmt.Errorf("read request: %w", err)
@@ -271,8 +283,12 @@ func runChild(stdin io.Reader, stdout, stderr io.Writer, applying func()) (child
 	if err != nil {
 		return childEvent{}, fmt.Errorf("use connection: %w", err)
 	}
-	u := newRunUI(stdout, stderr, applying)
+	u := newRunUI(stdout, stderr, &phases{
+		applying: func() { tell(childEvent{Applying: true}) },
+		waiting:  func(waiting bool) { tell(childEvent{Waiting: &waiting}) },
+	})
 	records := newRecords(req.RecordNamespace, req.App, newRecordMemo(), true)
+	records.onBegin = func(change string) { tell(childEvent{Change: &change}) }
 	deps := &depsFactory{
 		config:    &rest.Config{Host: req.Host, UserAgent: req.UserAgent, QPS: -1},
 		http:      &http.Client{Transport: childTransport{api, req.UserAgent}},

@@ -39,8 +39,11 @@ type records struct {
 	// held is the record with an update that was not sent: kapp always updates
 	// the kinds in use and then, before it changes anything else, the change.
 	held    *corev1.ConfigMap
-	created bool // the record is of this run, so all changes are too
-	began   bool // a change of the cluster was recorded
+	created bool   // the record is of this run, so all changes are too
+	began   bool   // a change of the cluster was recorded
+	change  string // its name, if kapp keeps a history
+	// onBegin is called with that, or is nil.
+	onBegin func(change string)
 }
 
 func newRecords(namespace, name string, memo *recordMemo, listed bool) *records {
@@ -182,8 +185,8 @@ func (m *recordMaps) Create(ctx context.Context, cm *corev1.ConfigMap, opts meta
 		return out, err
 	}
 	m.known[out.Name] = out.DeepCopy()
-	if _, ok := out.Labels[changeLabel]; ok {
-		m.began = true
+	if isChange(out) {
+		m.begin(out.Name)
 		m.memo.add(m.key(), out)
 	} else if m.isRecord(out.Name) {
 		// A renamed record keeps its old changes.
@@ -220,7 +223,9 @@ func (m *recordMaps) Update(ctx context.Context, cm *corev1.ConfigMap, opts meta
 			m.held = cm.DeepCopy()
 			return cm, nil
 		}
-		m.began = m.began || !sameChange(old, cm)
+		if !m.began && !sameChange(old, cm) {
+			m.begin("")
+		}
 	}
 	out, err := m.ConfigMapInterface.Update(ctx, cm, opts)
 	if record && apierrors.IsConflict(err) {

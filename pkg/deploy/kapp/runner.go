@@ -128,6 +128,9 @@ func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
 	if strings.Contains(res.Stderr, "(approved diff no longer matches)") && ctx.Err() == nil {
 		// Someone changed an object between the comparison and the write. kapp
 		// asks its user to approve anew; here the manifest is the approval.
+		if req.Waiting != nil {
+			req.Waiting(false)
+		}
 		res = r.start(ctx, req, j)
 	}
 	return res
@@ -179,6 +182,7 @@ func (r *Runner) start(ctx context.Context, req deploy.Request, j job) deploy.Re
 	}()
 	reported := run.report(req.Progress)
 	res := r.wait(ctx, run)
+	run.ui.phases.end()
 	close(run.quiet)
 	<-reported
 	return res
@@ -199,6 +203,7 @@ func (r *Runner) wait(ctx context.Context, run *run) deploy.Result {
 	run.fence.Close()
 	select {
 	case <-run.fence.Idle():
+		run.finish()
 	case <-time.After(drainFor):
 	}
 	return run.canceled(context.Cause(ctx))
@@ -266,7 +271,7 @@ func (r *Runner) newRun(req deploy.Request, j job) *run {
 	types, state := r.shared(cluster, target.Key)
 	app := deploy.AppName(req.Name, req.Suffix)
 	out := &output{}
-	ui := newRunUI(outWriter{out}, errWriter{out}, out.setApplying)
+	ui := newRunUI(outWriter{out}, errWriter{out}, &phases{applying: out.setApplying, waiting: req.Waiting})
 	fence := newFence(target.HTTP.Transport)
 	deps := &depsFactory{
 		config:    target.Config,

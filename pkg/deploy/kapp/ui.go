@@ -11,10 +11,6 @@ import (
 	"github.com/garboard-dev/garboard/pkg/deploy"
 )
 
-// applyingSection is in the pattern of the line by which kapp says that it begins
-// to change the cluster. Text of users and Pods is an argument, never a pattern.
-const applyingSection = "M: ---- applying "
-
 // output collects what a run prints, cleaned. Safe for concurrent use.
 type output struct {
 	mu       sync.Mutex // guards all below
@@ -69,13 +65,13 @@ var stdinOrigin = strings.NewReplacer("(file '"+manifestName+"' doc ", "(stdin d
 // several goroutines, yet warnings and logs come from goroutines of their own.
 type runUI struct {
 	out, err io.Writer
-	applying func() // called when kapp begins to change the cluster
+	phases   *phases
 	mu       sync.Mutex
 	conf     *ui.ConfUI // used with mu held
 }
 
-func newRunUI(out, err io.Writer, applying func()) *runUI {
-	u := &runUI{out: out, err: err, applying: applying}
+func newRunUI(out, err io.Writer, phases *phases) *runUI {
+	u := &runUI{out: out, err: err, phases: phases}
 	u.conf = ui.NewWrappingConfUI(u.base(), ui.NewNoopLogger())
 	return u
 }
@@ -104,9 +100,7 @@ func (u *runUI) PrintLinef(pattern string, args ...any) {
 }
 
 func (u *runUI) BeginLinef(pattern string, args ...any) {
-	if strings.Contains(pattern, applyingSection) {
-		u.applying()
-	}
+	u.phases.line(pattern)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.conf.BeginLinef(pattern, args...)
