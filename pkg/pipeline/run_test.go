@@ -57,10 +57,11 @@ func (s *stages) Open(ctx context.Context, _ string) (pipeline.Workspace, error)
 
 type workspace struct{ s *stages }
 
-func (workspace) Put(context.Context, []tool.File) error                   { return nil }
-func (workspace) Run(context.Context, tool.Command) (tool.Result, error)   { return tool.Result{}, nil }
-func (workspace) List(context.Context, string, []string) ([]string, error) { return nil, nil }
-func (workspace) Remove(context.Context, []string) error                   { return nil }
+func (workspace) Put(context.Context, []tool.File) error                           { return nil }
+func (workspace) Run(context.Context, tool.Command) (tool.Result, error)           { return tool.Result{}, nil }
+func (workspace) List(context.Context, string, []string) ([]string, error)         { return nil, nil }
+func (workspace) Find(context.Context, string, []string, string) ([]string, error) { return nil, nil }
+func (workspace) Remove(context.Context, []string) error                           { return nil }
 func (w workspace) Close(ctx context.Context) error {
 	w.s.ctxErr = ctx.Err()
 	w.s.log = append(w.s.log, "close")

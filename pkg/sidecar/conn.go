@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"sync"
 )
@@ -115,6 +116,21 @@ func (c *conn) List(req *ListRequest, reply *ListReply) (err error) {
 		return err
 	}
 	reply.Files, err = w.dir.List(req.Dir, req.Suffixes)
+	return err
+}
+
+// Find lists regular files by their content.
+func (c *conn) Find(req *FindRequest, reply *ListReply) (err error) {
+	defer c.recovered(&err)
+	w, err := c.find(req.Handle)
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(req.Pattern)
+	if err != nil {
+		return err
+	}
+	reply.Files, err = w.dir.Find(req.Dir, req.Suffixes, pattern)
 	return err
 }
 

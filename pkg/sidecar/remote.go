@@ -73,6 +73,17 @@ func (w *Workspace) List(ctx context.Context, dir string, suffixes []string) ([]
 	return reply.Files, nil
 }
 
+// Find is List for files in whose first MiB pattern matches, a regular expression
+// of Go.
+func (w *Workspace) Find(ctx context.Context, dir string, suffixes []string, pattern string) ([]string, error) {
+	var reply ListReply
+	err := w.call(ctx, "Find", &FindRequest{ListRequest{w.handle, dir, suffixes}, pattern}, &reply)
+	if err != nil {
+		return nil, err
+	}
+	return reply.Files, nil
+}
+
 // Remove removes files and folders; a missing one is no error.
 func (w *Workspace) Remove(ctx context.Context, paths []string) error {
 	return w.call(ctx, "Remove", &RemoveRequest{w.handle, paths}, &Empty{})

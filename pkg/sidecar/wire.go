@@ -79,6 +79,13 @@ type ListRequest struct {
 	Suffixes []string
 }
 
+// FindRequest asks for those of a ListRequest in whose content Pattern matches, a
+// regular expression of Go.
+type FindRequest struct {
+	ListRequest
+	Pattern string
+}
+
 // ListReply has their paths, relative to the workspace.
 type ListReply struct{ Files []string }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/status"
@@ -21,6 +22,8 @@ type Workspace interface {
 	Put(ctx context.Context, files []tool.File) error
 	Run(ctx context.Context, c tool.Command) (tool.Result, error)
 	List(ctx context.Context, dir string, suffixes []string) ([]string, error)
+	// Find is List for files in whose first MiB pattern matches.
+	Find(ctx context.Context, dir string, suffixes []string, pattern string) ([]string, error)
 	Remove(ctx context.Context, paths []string) error
 }
 
@@ -134,6 +137,11 @@ func (r *run) step(ctx context.Context, i int, step v1alpha1.AppTemplate) outcom
 
 // run runs the tool of a step that streams.
 func (r *run) run(ctx context.Context, prefix string, c tool.Command) outcome {
+	for _, a := range c.Args {
+		if strings.ContainsRune(a, 0) {
+			return failed(prefix, errors.New("Invalid text: it has a NUL character"))
+		}
+	}
 	res, err := r.ws.Run(ctx, c)
 	stage := status.FromRun(prefix, res, err)
 	stage.Stdout = ""

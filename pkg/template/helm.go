@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -56,7 +57,38 @@ func (r *run) helm(ctx context.Context, i int, spec v1alpha1.AppTemplateHelmTemp
 			c.Stdin = r.stream
 		}
 	}
-	return r.run(ctx, templatingChart, c)
+	out := r.run(ctx, templatingChart, c)
+	if out.stage.Failed() {
+		return out
+	}
+	manifest, notes, err := hooks(out.stdout)
+	if err != nil {
+		return failed(templatingChart, err)
+	}
+	out.stdout = manifest
+	for _, note := range append(notes, r.lookups(ctx, h.chart)...) {
+		out.stage.Stderr += "warning: " + note + "\n"
+	}
+	return out
+}
+
+// lookupCall finds a call of Helm's function lookup in an action of a template that
+// is no comment.
+const lookupCall = `\{\{-?\s*(?:\(|[^}\s/-][^}]*[^}\w."'$-])?lookup\s+["(.$\w\x60]`
+
+// lookups warns of templates that ask the cluster: to helm template it is empty, so
+// that for example a password that is to be kept is made anew each time.
+func (r *run) lookups(ctx context.Context, chart string) (warnings []string) {
+	root := path.Clean(chart)
+	found, err := r.ws.Find(ctx, root, []string{".yaml", ".yml", ".tpl"}, lookupCall)
+	if err != nil {
+		return nil // the chart was rendered, so nobody misses more than a warning
+	}
+	for _, file := range found {
+		warnings = append(warnings, strings.TrimPrefix(file, root+"/")+
+			" calls lookup, which finds nothing: charts are rendered without access to the cluster (hint: give what it looks for in valuesFrom)")
+	}
+	return warnings
 }
 
 // capabilities returns what the chart is to see of the cluster. What is given
@@ -79,10 +111,8 @@ func (r *run) capabilities(ctx context.Context, spec v1alpha1.AppTemplateHelmTem
 	return version, apis, nil
 }
 
-// helmCommand leaves out test hooks: they are for helm test, and as objects like
-// any other they would run with each deploy. Other hooks stay.
 func helmCommand(h helmRun) tool.Command {
-	args := []string{"template", h.name, h.chart, "--namespace", h.namespace, "--include-crds", "--skip-tests"}
+	args := []string{"template", h.name, h.chart, "--namespace", h.namespace, "--include-crds"}
 	if h.kubeVersion != "" {
 		args = append(args, "--kube-version="+h.kubeVersion)
 	}

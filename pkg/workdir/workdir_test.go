@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -152,6 +153,29 @@ func TestReplace(t *testing.T) {
 		if got, _ := os.ReadFile(at(d, "f")); string(got) != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestFind: a file counts by its beginning, and links are not followed.
+func TestFind(t *testing.T) {
+	d := newDir(t)
+	for p, content := range map[string]string{
+		"src/a.yml": "one\n", "src/b/c.yml": "two one", "src/d.yml": "two", "src/e.txt": "one", "other.yml": "one",
+		"src/far.yml": strings.Repeat("x", 1<<20) + "one",
+	} {
+		if err := d.Put(p, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../other.yml", at(d, "src/l.yml")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Find("src", []string{".yml"}, regexp.MustCompile(`\bone\b`))
+	if diff := cmp.Diff([]string{"src/a.yml", "src/b/c.yml"}, got); diff != "" || err != nil {
+		t.Errorf("%s\nerror %v", diff, err)
+	}
+	if _, err := d.Find("none", nil, regexp.MustCompile(`x`)); text(err) != `list "none": no such file or directory` {
+		t.Errorf("error %v", err)
 	}
 }
 
