@@ -15,7 +15,8 @@
 //	tool, workdir, settings, metrics                      base
 //	plan, refs, packages, resolve                         decisions, pure
 //	status                                                what users read, pure
-//	access, sidecar, fetch, template, deploy, status/writer   one effect each
+//	access, sidecar, fetch, template, deploy, track,
+//	status/writer                                         one effect each
 //	pipeline                                              the stages in order
 //	controller/..., apiserver                             entry points
 //

@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"tool", "workdir", "settings", "metrics"},
 	{"plan", "refs", "packages", "resolve"},
 	{"status"},
-	{"access", "sidecar", "fetch", "template", "deploy", "status/writer"},
+	{"access", "sidecar", "fetch", "template", "deploy", "track", "status/writer"},
 	{"pipeline"},
 	{"controller/app", "controller/packageinstall", "controller/packagerepository", "controller/settings", "apiserver"},
 }

@@ -5,12 +5,15 @@ package app
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +27,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/pkg/status/writer"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // Finalizer keeps an App until what it deployed is deleted.
@@ -42,7 +46,7 @@ type Config struct {
 	// Live reads from the API server.
 	Live client.Reader
 	// Objects is what the Runner's stages read Secrets and ConfigMaps with.
-	Objects *Objects
+	Objects *track.Objects
 	// Runner runs the stages.
 	Runner Runner
 	// Forget drops what the sidecar keeps for an owner.
@@ -53,29 +57,42 @@ type Config struct {
 	Metrics *metrics.Reconciles
 	// Now is the clock.
 	Now func() time.Time
+	// Concurrency is how many Apps work at the same time, and WaitingSlots how many
+	// deploys may wait for their cluster beside them.
+	Concurrency, WaitingSlots int
 }
 
 // Reconciler reconciles Apps.
 type Reconciler struct {
 	Config
 	writer  *writer.Writer
-	refs    *tracker
+	refs    *track.Tracker
+	written track.Versions
 	running *running
+	slots   *slots
+	since   time.Time // when this controller started
 
 	mu sync.Mutex // guards all below
-	// written is the resource version of the latest write to each App, and
-	// attempted when a run of it last ended, also if no status could be written.
-	written   map[types.NamespacedName]int64
+	// attempted is when a run of each App last ended, also if no status could be
+	// written.
 	attempted map[types.NamespacedName]time.Time
+	// unwritten are outcomes that the API server could not be told.
+	unwritten map[types.NamespacedName]outcome
 }
 
 // New returns a Reconciler. Use SetupWithManager to start it.
 func New(c Config) *Reconciler {
-	return &Reconciler{
-		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}}, refs: c.Objects.refs, running: newRunning(),
-		written: map[types.NamespacedName]int64{}, attempted: map[types.NamespacedName]time.Time{},
+	r := &Reconciler{
+		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}}, refs: c.Objects.Refs, running: newRunning(),
+		slots: newSlots(c.Concurrency, c.WaitingSlots), since: c.Now(),
+		attempted: map[types.NamespacedName]time.Time{}, unwritten: map[types.NamespacedName]outcome{},
 	}
+	r.refs.OnOvertaken = r.running.outdated
+	return r
 }
+
+// Slots is how many Apps work, wait for their cluster, and wait for their turn.
+func (r *Reconciler) Slots() metrics.Slots { return r.slots.count() }
 
 // liveWriter reads from the API server and writes through the client.
 type liveWriter struct {
@@ -83,26 +100,60 @@ type liveWriter struct {
 	client.StatusClient
 }
 
+// view is an App, and what there is to do about it.
+type view struct {
+	app *v1alpha1.App // nil: there is none
+	// status is the App's, or a newer one that could not be written yet, and
+	// unwritten the reason.
+	status    v1alpha1.AppStatus
+	unwritten error
+	decision  plan.Decision
+}
+
 // Reconcile brings one App to what its spec says, or says in its status why not.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	app, err := r.load(ctx, req.NamespacedName)
-	if err != nil {
+	v, err := r.look(ctx, req.NamespacedName)
+	var t *turn
+	if err == nil && v.decision.Rung >= plan.Full {
+		if t, err = r.slots.acquire(ctx); err != nil {
+			return ctrl.Result{}, nil // the controller stops: the next one resumes
+		}
+		defer t.release()
+		if t.queued { // for how long, nobody knows
+			v, err = r.look(ctx, req.NamespacedName)
+		}
+	}
+	switch {
+	case err != nil || v.app == nil:
 		return ctrl.Result{}, err
-	}
-	if app == nil {
-		r.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	r.refs.track(req.NamespacedName, refs.OfApp(app.Spec))
-	decision := plan.Decide(r.observe(app))
-	logf.FromContext(ctx).V(1).Info("Decided", "rung", decision.Rung.String(), "reason", decision.Reason, "wake", decision.Wake)
-	if decision.Rung != plan.Nothing {
-		if app, err = r.act(ctx, app, decision); app == nil || err != nil {
+	case v.decision.Rung == plan.Nothing && v.unwritten != nil:
+		return ctrl.Result{}, v.unwritten
+	case v.decision.Rung != plan.Nothing:
+		app, err := r.act(ctx, v, t)
+		if app == nil || err != nil {
 			return ctrl.Result{}, err
 		}
-		decision = plan.Decide(r.observe(app))
+		v.decision = plan.Decide(r.observe(app, app.Status))
 	}
-	return ctrl.Result{RequeueAfter: wake(decision)}, nil
+	return ctrl.Result{RequeueAfter: wake(v.decision)}, nil
+}
+
+// look observes an App and decides.
+func (r *Reconciler) look(ctx context.Context, key types.NamespacedName) (view, error) {
+	app, err := r.load(ctx, key)
+	if err != nil {
+		return view{}, err
+	}
+	if app == nil {
+		r.forget(key)
+		return view{}, nil
+	}
+	r.refs.Track(key, refs.OfApp(app.Spec))
+	r.refs.Baseline(key, func(ref refs.Key) (latest, read int64) { return r.known(ctx, app, ref) })
+	v := r.catchUp(ctx, app)
+	v.decision = plan.Decide(r.observe(v.app, v.status))
+	logf.FromContext(ctx).V(1).Info("Decided", "rung", v.decision.Rung.String(), "reason", v.decision.Reason, "wake", v.decision.Wake)
+	return v, nil
 }
 
 // wake returns when to look again. Work that is due already, such as a Secret
@@ -119,7 +170,7 @@ func wake(d plan.Decision) time.Duration {
 func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*v1alpha1.App, error) {
 	app := &v1alpha1.App{}
 	err := r.Client.Get(ctx, key, app)
-	if err == nil && r.stale(key, app.ResourceVersion) {
+	if err == nil && r.written.Stale(app) {
 		// The cache does not have our own write yet; deciding on the old status
 		// would run everything again.
 		app = &v1alpha1.App{}
@@ -144,74 +195,90 @@ func (r *Reconciler) lookAgain(ctx context.Context, key types.NamespacedName) {
 	}
 }
 
-func (r *Reconciler) stale(key types.NamespacedName, version string) bool {
-	v, err := strconv.ParseInt(version, 10, 64)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return err == nil && v < r.written[key]
-}
-
-// wrote notes a write to an App, so that no older one is acted on.
-func (r *Reconciler) wrote(app *v1alpha1.App) {
-	if v, err := strconv.ParseInt(app.ResourceVersion, 10, 64); err == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.written[client.ObjectKeyFromObject(app)] = v
-	}
-}
-
 // forget drops everything kept about an App that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.refs.track(key, nil)
+	r.refs.Track(key, nil)
 	r.Metrics.Forget(metrics.Object{Kind: "App", Namespace: key.Namespace, Name: key.Name})
+	r.written.Forget(key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.written, key)
 	delete(r.attempted, key)
+	delete(r.unwritten, key)
 }
 
 // observe gathers what plan decides on.
-func (r *Reconciler) observe(app *v1alpha1.App) plan.State {
+func (r *Reconciler) observe(app *v1alpha1.App, st v1alpha1.AppStatus) plan.State {
 	key, set := client.ObjectKeyFromObject(app), r.Settings.Get()
 	r.mu.Lock()
-	attempted := r.attempted[key]
+	attempted, ran := r.attempted[key]
 	r.mu.Unlock()
-	last := status.LastAttempt(app.Status)
+	last, since := status.LastAttempt(st), r.since
 	if attempted.After(last) {
 		last = attempted
+	}
+	if ran {
+		since = time.Time{}
 	}
 	var own *time.Duration
 	if app.Spec.SyncPeriod != nil {
 		own = &app.Spec.SyncPeriod.Duration
 	}
 	return plan.State{
-		Now: r.Now(), Generation: app.Generation, ObservedGeneration: app.Status.ObservedGeneration,
+		Now: r.Now(), Generation: app.Generation, ObservedGeneration: st.ObservedGeneration,
 		Deleting: !app.DeletionTimestamp.IsZero(), HasFinalizer: hasFinalizer(app),
 		Paused:      app.Spec.Paused || app.Spec.Canceled,
-		Reconciling: status.Has(app.Status.GenericStatus, v1alpha1.Reconciling),
-		Failed:      status.Has(app.Status.GenericStatus, v1alpha1.ReconcileFailed) || status.Has(app.Status.GenericStatus, v1alpha1.DeleteFailed),
-		Failures:    app.Status.ConsecutiveReconcileFailures,
+		Reconciling: status.Has(st.GenericStatus, v1alpha1.Reconciling),
+		Failed:      status.Has(st.GenericStatus, v1alpha1.ReconcileFailed) || status.Has(st.GenericStatus, v1alpha1.DeleteFailed),
+		Failures:    st.ConsecutiveReconcileFailures,
 		LastAttempt: last,
 		SyncPeriod:  plan.SyncPeriod(own, set.AppDefaultSyncPeriod, set.AppMinimumSyncPeriod),
-		RefsChanged: r.refs.changed(key),
-		Jitter:      rand.Float64(),
+		RefsChanged: r.refs.Changed(key),
+		Jitter:      rand.Float64(), Since: since, Spread: spread(app.UID),
 	}
 }
 
+// known returns which version of an object the cache has, and whether a run of an
+// earlier controller read that one: if it had not changed when the latest run that
+// is on record began.
+func (r *Reconciler) known(ctx context.Context, app *v1alpha1.App, ref refs.Key) (latest, read int64) {
+	meta := &metav1.PartialObjectMetadata{}
+	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: ref.Name}, meta); err != nil {
+		return 0, 0
+	}
+	latest, err := strconv.ParseInt(meta.ResourceVersion, 10, 64)
+	if err != nil || app.Status.Fetch == nil || track.LastChange(meta).After(app.Status.Fetch.StartedAt.Time) {
+		return latest, 0
+	}
+	return latest, latest
+}
+
+// spread returns a number in [0,1) that stays with an object.
+func spread(uid types.UID) float64 {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(uid))
+	return float64(sum.Sum32()) / (1 << 32)
+}
+
 // act does what was decided and returns the App afterwards, nil if it is gone.
-func (r *Reconciler) act(ctx context.Context, app *v1alpha1.App, d plan.Decision) (*v1alpha1.App, error) {
-	s := newSession(r, app)
+func (r *Reconciler) act(ctx context.Context, v view, t *turn) (*v1alpha1.App, error) {
+	s := newSession(r, v, t)
 	var err error
-	switch d.Rung {
+	switch v.decision.Rung {
 	case plan.StatusOnly:
-		err = s.write(ctx, status.Outcome{Generation: app.Generation, Paused: true})
+		err = s.write(ctx, status.Outcome{Generation: v.app.Generation, Paused: true})
 	case plan.Delete:
 		err = s.delete(ctx)
 	default:
 		err = s.run(ctx)
 	}
-	if errors.Is(err, writer.ErrGone) {
+	switch {
+	case errors.Is(err, writer.ErrGone):
 		return nil, nil
+	case useless(err):
+		// Whoever ended the run has queued the App again.
+		logf.FromContext(ctx).Info("Ended a run", "generation", v.app.Generation, "reason", err.Error())
+		return s.current(), nil
 	}
 	return s.current(), err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/status"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // These tests need an API that fails or answers late as told, so theirs is a
@@ -85,7 +86,7 @@ func newRig(t *testing.T, stages runner, api interceptor.Funcs, app *v1alpha1.Ap
 	}
 	r.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(app).WithStatusSubresource(app).WithInterceptorFuncs(api).Build()
 	r.Reconciler = New(Config{
-		Client: r.api, Live: r.api, Objects: NewObjects(nil), Runner: stages, Settings: &settings.Store{},
+		Client: r.api, Live: r.api, Objects: track.NewObjects(nil), Runner: stages, Settings: &settings.Store{},
 		Forget:  func(context.Context, string) error { return nil },
 		Metrics: metrics.NewReconciles(prometheus.NewRegistry()), Now: time.Now,
 	})
@@ -398,7 +399,7 @@ func TestNothingIsKeptOfAppsThatAreGone(t *testing.T) {
 	if _, err := r.reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.written) + len(r.attempted) + len(r.refs.apps) + len(r.refs.users) + len(r.running.runs); n != 0 {
+	if n := r.written.Len() + len(r.attempted) + r.refs.Len() + len(r.running.runs); n != 0 {
 		t.Errorf("%d entries are kept of an App that is gone", n)
 	}
 }

@@ -16,26 +16,35 @@ import (
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/status"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // session is one reconcile's hold on an App: the status it began with, and the
 // App as our latest write left it.
 type session struct {
-	r   *Reconciler
-	old v1alpha1.AppStatus
+	r    *Reconciler
+	turn *turn // nil if nothing runs
+	old  v1alpha1.AppStatus
 	// quiet says that the App is known and only looked after again: its status
 	// then moves when something changes, not while nothing happens.
 	quiet bool
+	// routine says that the run only makes sure. behind says that the API server
+	// does not have the status old yet.
+	routine, behind bool
 
-	mu  sync.Mutex // guards app; the run and its reporter both write
-	app *v1alpha1.App
+	mu   sync.Mutex // guards all below; the run and its reporter both write
+	app  *v1alpha1.App
+	told bool // something was written
 }
 
-func newSession(r *Reconciler, app *v1alpha1.App) *session {
+func newSession(r *Reconciler, v view, t *turn) *session {
 	// A status that claims a run in progress is left from one that was cut off: it
 	// is brought up to date at once.
-	quiet := app.Status.ObservedGeneration == app.Generation && !status.Has(app.Status.GenericStatus, v1alpha1.Reconciling)
-	return &session{r: r, app: app, old: *app.Status.DeepCopy(), quiet: quiet}
+	quiet := v.status.ObservedGeneration == v.app.Generation && !status.Has(v.status.GenericStatus, v1alpha1.Reconciling)
+	return &session{
+		r: r, turn: t, app: v.app, old: *v.status.DeepCopy(), quiet: quiet,
+		routine: v.decision.Routine, behind: v.unwritten != nil,
+	}
 }
 
 func (s *session) current() *v1alpha1.App {
@@ -46,22 +55,25 @@ func (s *session) current() *v1alpha1.App {
 
 // write stores the status for what happened so far.
 func (s *session) write(ctx context.Context, out status.Outcome) error {
+	return s.store(ctx, status.ProjectApp(s.old, out))
+}
+
+func (s *session) store(ctx context.Context, want v1alpha1.AppStatus) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err := s.r.writer.App(ctx, s.app, status.ProjectApp(s.old, out))
+	next, err := s.r.writer.App(ctx, s.app, want)
 	if err != nil {
 		return err
 	}
-	s.app = next
-	s.r.wrote(next)
+	s.app, s.told = next, true
+	s.r.written.Wrote(next)
 	return nil
 }
 
 // run fetches, templates and deploys.
 func (s *session) run(ctx context.Context) error {
 	app := s.current()
-	key := client.ObjectKeyFromObject(app)
-	s.r.refs.begin(key)
+	s.r.refs.Begin(client.ObjectKeyFromObject(app))
 	out, err := s.during(ctx, status.Outcome{Generation: app.Generation}, s.r.Runner.Run)
 	if err != nil {
 		return err
@@ -86,7 +98,11 @@ func (s *session) delete(ctx context.Context) error {
 	}
 	ctx, cancel := last(ctx)
 	defer cancel()
-	return s.removeFinalizer(ctx)
+	if err := s.removeFinalizer(ctx); err != nil {
+		return err
+	}
+	s.r.record(ctx, app, deleted(out))
+	return nil
 }
 
 // forgetTimeout bounds the wait for a sidecar that hangs: nothing that a delete
@@ -101,15 +117,26 @@ func (s *session) forgetCache(ctx context.Context, app *v1alpha1.App) {
 	}
 }
 
-// finish stores how a run ended. A failure because the controller stops is none
-// of the App's: its status stays as it is, and the next controller resumes.
+// finish stores how a run ended, unless it found everything as it was. A failure
+// because the controller stops is none of the App's: its status stays as it is,
+// and the next controller resumes.
 func (s *session) finish(ctx context.Context, out status.Outcome) error {
 	if ctx.Err() != nil && out.Failure() != nil {
 		return nil
 	}
+	next := status.ProjectApp(s.old, out)
+	if s.routine && !s.behind && !s.wrote() && status.Unchanged(s.old, next) {
+		return nil
+	}
 	ctx, cancel := last(ctx)
 	defer cancel()
-	return s.write(ctx, out)
+	return s.conclude(ctx, outcome{uid: s.app.UID, generation: out.Generation, deleting: out.Deleting, old: s.old, next: next})
+}
+
+func (s *session) wrote() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.told
 }
 
 // last returns a context for the write that ends a run, which has to happen
@@ -120,7 +147,8 @@ func last(ctx context.Context) (context.Context, context.CancelFunc) {
 
 type stages func(context.Context, pipeline.Job, func(status.Outcome)) status.Outcome
 
-// during runs the stages while it reports what they do.
+// during runs the stages while it reports what they do. The error says that they
+// could not be begun, or that nobody wants to know any more how they ended.
 func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (status.Outcome, error) {
 	app := s.current()
 	key := client.ObjectKeyFromObject(app)
@@ -135,20 +163,23 @@ func (s *session) during(ctx context.Context, begun status.Outcome, do stages) (
 			return begun, err
 		}
 	}
-	job := s.job(ctx, app)
-	runCtx, stop := s.r.running.start(readBy(ctx, key), app, begun.Deleting)
-	defer stop()
+	run := s.r.running.start(track.ReadBy(ctx, key), app, begun.Deleting)
 	s.r.lookAgain(ctx, key)
+	job := s.job(ctx, app, run)
 	reports := startReports(ctx, s, pause)
 	if pause == reportFirst {
 		reports.put(begun)
 	}
-	out := do(runCtx, job, reports.put)
+	out := do(run.ctx, job, reports.put)
 	reports.stop()
+	cause := run.stop()
 
 	s.r.mu.Lock()
 	s.r.attempted[key] = s.r.Now()
 	s.r.mu.Unlock()
+	if useless(cause) && out.Failure() != nil {
+		return out, cause
+	}
 	return out, nil
 }
 
@@ -160,15 +191,24 @@ func (s *session) patient(begun status.Outcome) bool {
 	return len(s.old.Conditions) == 0 || begun.Deleting
 }
 
-func (s *session) job(ctx context.Context, app *v1alpha1.App) pipeline.Job {
+func (s *session) job(ctx context.Context, app *v1alpha1.App, run *run) pipeline.Job {
 	set := s.r.Settings.Get()
 	return pipeline.Job{
 		UID: string(app.UID), Name: app.Name, Namespace: app.Namespace, Generation: app.Generation,
 		Labels: app.Labels, Annotations: app.Annotations, Spec: app.Spec, Suffix: ".app",
 		KappRawOptions: set.KappDeployRawOptions, SkipTLS: set.ShouldSkipTLSForAuthority,
-		BeforeDeploy: s.addFinalizer,
-		Deployed:     s.deployed,
-		SkipDelete:   !app.DeletionTimestamp.IsZero() && (app.Spec.NoopDelete || s.namespacesGo(ctx, app)),
+		BeforeDeploy: func(ctx context.Context) error {
+			if err := run.deploys(); err != nil {
+				return err
+			}
+			return s.addFinalizer(ctx)
+		},
+		Deployed: s.deployed,
+		Waiting: func(now bool) {
+			s.turn.wait(now)
+			run.waits(now)
+		},
+		SkipDelete: !app.DeletionTimestamp.IsZero() && (app.Spec.NoopDelete || s.namespacesGo(ctx, app)),
 	}
 }
 
@@ -200,7 +240,7 @@ func (s *session) addFinalizer(ctx context.Context) error {
 		return err
 	}
 	s.app = next
-	s.r.wrote(next)
+	s.r.written.Wrote(next)
 	return nil
 }
 
@@ -221,7 +261,7 @@ func (s *session) removeFinalizer(ctx context.Context) error {
 		}
 		if err == nil {
 			s.app = next
-			s.r.wrote(next)
+			s.r.written.Wrote(next)
 		}
 		return err
 	})

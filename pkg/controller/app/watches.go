@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -22,14 +20,15 @@ import (
 // SetupWithManager registers the controller: Apps by generation, and the Secrets
 // and ConfigMaps that they name by metadata only, which keeps their content out
 // of the controller's memory.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("app").
 		For(&v1alpha1.App{}, builder.WithPredicates(r.appEvents())).
-		WatchesMetadata(&corev1.Secret{}, r.refEvents(refs.Secret)).
-		WatchesMetadata(&corev1.ConfigMap{}, r.refEvents(refs.ConfigMap)).
+		WatchesMetadata(&corev1.Secret{}, r.refs.Events(refs.Secret)).
+		WatchesMetadata(&corev1.ConfigMap{}, r.refs.Events(refs.ConfigMap)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
+			// A deploy that waits keeps its worker, which costs next to nothing.
+			MaxConcurrentReconciles: r.Concurrency + r.WaitingSlots,
 			// Only failures to reach the API server come here: a failed stage is a
 			// status, and plan says when it is tried again.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
@@ -54,23 +53,5 @@ func (r *Reconciler) appEvents() predicate.Predicate {
 			r.running.gone(client.ObjectKeyFromObject(e.Object))
 			return true
 		},
-	}
-}
-
-// refEvents enqueues the Apps that name an object which changed.
-func (r *Reconciler) refEvents(kind string) handler.EventHandler {
-	enqueue := func(obj client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		for _, app := range r.refs.event(obj.GetNamespace(), refs.Key{Kind: kind, Name: obj.GetName()}, obj.GetResourceVersion()) {
-			if r.refs.changed(app) {
-				q.Add(reconcile.Request{NamespacedName: app})
-			}
-		}
-	}
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	return handler.Funcs{
-		CreateFunc:  func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
-		UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
-		DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
-		GenericFunc: func(_ context.Context, e event.GenericEvent, q queue) { enqueue(e.Object, q) },
 	}
 }
