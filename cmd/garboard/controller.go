@@ -94,7 +94,7 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
 		HealthProbeBindAddress:  o.HealthAddress,
 		GracefulShutdownTimeout: &grace,
-		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                   cache.Options{DefaultTransform: track.Trim},
 		NewClient: func(cfg *rest.Config, opts client.Options) (client.Client, error) {
 			cfg = rest.CopyConfig(cfg)
 			cfg.Timeout, opts.HTTPClient = o.APITimeout, nil
@@ -159,7 +159,7 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 		},
 	})
 	metrics.RegisterZombies(ctrlmetrics.Registry, deployer.Zombies)
-	identities := access.New(cfg, kube, access.Options{CAData: o.CAData})
+	identities := access.New(cfg, objects.Kube(), access.Options{CAData: o.CAData})
 	r := app.New(app.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects,
 		Runner: &pipeline.Pipeline{
@@ -171,8 +171,10 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 			Now:        time.Now, ToolTimeout: o.ToolTimeout,
 		},
 		Forget: tools.Forget, Settings: set, Metrics: metrics.NewReconciles(ctrlmetrics.Registry), Now: time.Now,
+		Concurrency: o.Concurrency, WaitingSlots: o.WaitingSlots,
 	})
-	return r.SetupWithManager(mgr, o.Concurrency)
+	metrics.RegisterSlots(ctrlmetrics.Registry, r.Slots)
+	return r.SetupWithManager(mgr)
 }
 
 // workspaces lets the pipeline open work folders in the sidecar.

@@ -18,8 +18,12 @@ type Options struct {
 	// Sidecar picks the mode.
 	Sidecar bool
 
-	// Concurrency is the number of Apps reconciled at once, 1 to 1000.
+	// Concurrency is the number of Apps that work at once, 1 to 1000.
 	Concurrency int
+	// WaitingSlots is the number of deploys beside them that only wait for their
+	// cluster, 0 to 1000. Each holds its manifest and kapp's state in memory. One that
+	// finds no slot keeps its place among those that work.
+	WaitingSlots int
 	// Namespace restricts the controller to one namespace; empty means all.
 	Namespace string
 	// MetricsAddress is where metrics are served; 0 serves none.
@@ -60,7 +64,8 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (Opt
 	fs.SetOutput(out)
 	config.RegisterFlags(fs) // kubeconfig
 	fs.BoolVar(&o.Sidecar, "sidecarexec", false, "run as the sidecar, which runs fetch and template tools")
-	fs.IntVar(&o.Concurrency, "concurrency", 10, "number of Apps to reconcile at once, 1 to 1000")
+	fs.IntVar(&o.Concurrency, "concurrency", 10, "number of Apps that work at once, 1 to 1000")
+	fs.IntVar(&o.WaitingSlots, "waiting-slots", 200, "number of deploys that wait for their cluster beside them, 0 to 1000")
 	fs.StringVar(&o.Namespace, "namespace", "", "namespace to watch; empty watches all")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address to serve metrics on; 0 serves none")
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", "0", "address to serve /healthz and /readyz on; 0 serves none")
@@ -98,6 +103,9 @@ func (o Options) Validate() error {
 	}
 	if o.Concurrency < 1 || o.Concurrency > 1000 {
 		bad("-concurrency %d: expected 1 to 1000", o.Concurrency)
+	}
+	if o.WaitingSlots < 0 || o.WaitingSlots > 1000 {
+		bad("-waiting-slots %d: expected 0 to 1000", o.WaitingSlots)
 	}
 	if o.APITimeout < 0 {
 		bad("-api-request-timeout %s: expected 0 or more", o.APITimeout)

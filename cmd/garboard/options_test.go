@@ -24,7 +24,7 @@ var both = []string{"KAPPCTRL_SIDECAREXEC_SOCK", "/run/g/s.sock", "KAPPCTRL_SYST
 
 func TestParseOptions(t *testing.T) {
 	base := Options{
-		Concurrency: 10, MetricsAddress: ":8080", HealthAddress: "0", ToolTimeout: 15 * time.Minute, Socket: "/run/g/s.sock",
+		Concurrency: 10, WaitingSlots: 200, MetricsAddress: ":8080", HealthAddress: "0", ToolTimeout: 15 * time.Minute, Socket: "/run/g/s.sock",
 		SystemNamespace: "kapp-controller", WorkDir: "/mem/garboard-sidecar", CAData: []byte{},
 	}
 	cases := map[string]struct {
@@ -37,6 +37,7 @@ func TestParseOptions(t *testing.T) {
 		"OneDash":     {"existing Deployments write one dash", []string{"-concurrency=4", "-metrics-bind-address=0"}, nil, func(o *Options) { o.Concurrency, o.MetricsAddress = 4, "0" }},
 		"TwoDashes":   {"both forms are taken", []string{"--namespace", "t", "--api-request-timeout=30s"}, nil, func(o *Options) { o.Namespace, o.APITimeout = "t", 30*time.Second }},
 		"Health":      {"no port is opened that nobody asked for", []string{"-health-probe-bind-address=:8081"}, nil, func(o *Options) { o.HealthAddress = ":8081" }},
+		"NoWaiting":   {"a deploy that waits keeps its place", []string{"-waiting-slots=0"}, nil, func(o *Options) { o.WaitingSlots = 0 }},
 		"EmptyBind":   {"empty means the default address", []string{"-metrics-bind-address="}, nil, func(*Options) {}},
 		"Sidecar":     {"the same binary", []string{"--sidecarexec"}, nil, func(o *Options) { o.Sidecar = true }},
 		"WorkDir":     {"an own folder wins over the shared volume", nil, []string{"GARBOARD_SIDECAR_WORKDIR", "/own"}, func(o *Options) { o.WorkDir = "/own" }},
@@ -65,6 +66,7 @@ func TestRunRefusesArguments(t *testing.T) {
 	}{
 		"Nothing":     {"both settings that have no default are named at once", nil, nil, []string{"KAPPCTRL_SIDECAREXEC_SOCK", "KAPPCTRL_SYSTEM_NAMESPACE"}},
 		"Concurrency": {"bounds are told", []string{"-concurrency=0"}, both, []string{"-concurrency 0", "1 to 1000"}},
+		"Slots":       {"and of the waiting slots", []string{"-waiting-slots=1001"}, both, []string{"-waiting-slots 1001", "0 to 1000"}},
 		"Unknown":     {"a mistyped flag is not ignored", []string{"-concurency=4"}, both, []string{"-concurency"}},
 		"Operand":     {"nor is an operand", []string{"serve"}, both, []string{`"serve"`}},
 		"Negative":    {"a time limit is not negative", []string{"-tool-timeout=-1s"}, both, []string{"-tool-timeout -1s"}},

@@ -58,18 +58,19 @@ func NewReconciles(reg prometheus.Registerer) *Reconciles {
 	}
 }
 
-// Started counts a reconcile that begins, or a delete. It makes the counters of
-// the outcome appear with 0, so that a rate over them has a beginning.
+// Started counts a reconcile that begins, or a delete. It makes all counters of
+// the object appear, with 0, so that a rate over them has a beginning. One that is
+// ended because the object changed meanwhile is counted here and nowhere else.
 func (r *Reconciles) Started(o Object, deleting bool) {
 	l := o.labels()
+	for _, c := range []*prometheus.CounterVec{r.attempts, r.successes, r.failures, r.deleteAttempts, r.deleteFailures} {
+		c.With(l)
+	}
 	if deleting {
 		r.deleteAttempts.With(l).Inc()
-		r.deleteFailures.With(l)
 		return
 	}
 	r.attempts.With(l).Inc()
-	r.successes.With(l)
-	r.failures.With(l)
 }
 
 // Done counts how a reconcile ended and keeps how long it took.
@@ -111,4 +112,21 @@ func RegisterZombies(reg prometheus.Registerer, count func() int) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "garboard", Name: "zombie_deploys", Help: "Canceled deploys whose goroutines have not ended yet. They change nothing.",
 	}, func() float64 { return float64(count()) }))
+}
+
+// Slots is how many Apps work, only wait for their cluster, and wait to begin.
+type Slots struct{ Active, Waiting, Queued int }
+
+// RegisterSlots registers what count returns.
+func RegisterSlots(reg prometheus.Registerer, count func() Slots) {
+	for state, of := range map[string]func(Slots) int{
+		"active":  func(s Slots) int { return s.Active },
+		"waiting": func(s Slots) int { return s.Waiting },
+		"queued":  func(s Slots) int { return s.Queued },
+	} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "garboard", Name: "app_slots", ConstLabels: prometheus.Labels{"state": state},
+			Help: "Apps that work, that only wait for what they deployed to become ready, and that wait for their turn.",
+		}, func() float64 { return float64(of(count())) }))
+	}
 }

@@ -45,3 +45,9 @@ func TestReconciles(t *testing.T) {
 		t.Errorf("series of objects that are gone:\n%s", left)
 	}
 }
+
+func TestSlots(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	metrics.RegisterSlots(reg, func() metrics.Slots { return metrics.Slots{Active: 3, Waiting: 20, Queued: 1} })
+	golden.Equal(t, "testdata/slots.want", scrape(t, reg))
+}

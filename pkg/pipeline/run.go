@@ -79,7 +79,7 @@ func (p *Pipeline) runDelete(ctx context.Context, job Job, progress func(deploy.
 		stage := status.Stage{}.Fail("", err)
 		return &stage
 	}
-	req.Progress = progress
+	req.Progress, req.Waiting = progress, job.Waiting
 	stage := p.Deploy.Delete(ctx, req).Stage
 	return &stage
 }

@@ -39,6 +39,9 @@ const (
 	MinSyncPeriod = 30 * time.Second
 	MaxBackoff    = 5 * time.Minute
 	MaxJitter     = 5 * time.Second
+	// MaxSpread bounds the time over which the runs are spread that are overdue when
+	// the controller starts.
+	MaxSpread = 5 * time.Minute
 )
 
 // State is what a reconcile saw.
@@ -65,6 +68,11 @@ type State struct {
 	RefsChanged bool
 	// Jitter in [0,1) spreads periodic runs over MaxJitter.
 	Jitter float64
+	// Since is when this controller started, if it has not run the object yet, else
+	// zero. What it verified before is not stored, so LastAttempt may be old.
+	Since time.Time
+	// Spread in [0,1) is the object's own: its share of MaxSpread.
+	Spread float64
 }
 
 // Decision is what to do, why, and when to look again.
@@ -74,6 +82,8 @@ type Decision struct {
 	// Wake is the time until the object is due, for Nothing; 0 means that only an
 	// event can make it due. After other rungs the caller decides anew.
 	Wake time.Duration
+	// Routine says that nothing is known to have changed: the run only makes sure.
+	Routine bool
 }
 
 // Decide returns what to do for a state. Deletion comes before everything else,
@@ -118,16 +128,28 @@ func due(s State, rung Rung, reason string) Decision {
 	if s.Failed {
 		period, jitter = Backoff(s.Failures, s.SyncPeriod), 0
 	}
-	left := s.LastAttempt.Add(period).Sub(s.Now)
+	at := s.LastAttempt.Add(period)
+	if !s.Failed && !s.Since.IsZero() {
+		// All at once would be overdue after a restart.
+		at = later(at, s.Since.Add(time.Duration(s.Spread*float64(min(period, MaxSpread)))))
+	}
+	left := at.Sub(s.Now)
 	switch {
 	case left <= 0:
-		return Decision{Rung: rung, Reason: reason}
+		return Decision{Rung: rung, Reason: reason, Routine: !s.Failed}
 	case left > period:
 		// The latest attempt lies in the future: the clock was set back. Count
 		// from now, so that a wrong clock cannot stop an object for long.
 		left = period
 	}
 	return Decision{Rung: Nothing, Reason: "NotDue", Wake: left + jitter}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Backoff returns the wait after n failures in a row: 2^n seconds, at most the

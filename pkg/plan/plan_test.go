@@ -29,7 +29,21 @@ func TestDecide(t *testing.T) {
 		"Idle": {"the rest of the period, plus half the jitter", func(*plan.State) {},
 			plan.Decision{Rung: plan.Nothing, Reason: "NotDue", Wake: 22500 * time.Millisecond}},
 		"Due": {"the period is over", func(s *plan.State) { s.LastAttempt = now.Add(-30 * time.Second) },
-			plan.Decision{Rung: plan.Full, Reason: "SyncPeriod"}},
+			plan.Decision{Rung: plan.Full, Reason: "SyncPeriod", Routine: true}},
+		"RestartOverdue": {"after a restart the overdue take turns", func(s *plan.State) {
+			s.LastAttempt, s.Since, s.Spread, s.Jitter = now.Add(-time.Hour), now.Add(-10*time.Second), 0.5, 0
+		}, plan.Decision{Rung: plan.Nothing, Reason: "NotDue", Wake: 5 * time.Second}},
+		"RestartTurn": {"and each comes", func(s *plan.State) {
+			s.LastAttempt, s.Since, s.Spread = now.Add(-time.Hour), now.Add(-15*time.Second), 0.5
+		}, plan.Decision{Rung: plan.Full, Reason: "SyncPeriod", Routine: true}},
+		"RestartLongPeriod": {"within minutes, however long the period: a controller that restarts daily must get there", func(s *plan.State) {
+			s.LastAttempt, s.Since, s.Spread, s.SyncPeriod, s.Jitter = now.Add(-48*time.Hour), now, 0.999, 10*time.Hour, 0
+		}, plan.Decision{Rung: plan.Nothing, Reason: "NotDue", Wake: 299700 * time.Millisecond}},
+		"RestartNotDue": {"what is not due keeps its time", func(s *plan.State) { s.Since, s.Jitter = now, 0 },
+			plan.Decision{Rung: plan.Nothing, Reason: "NotDue", Wake: 20 * time.Second}},
+		"RestartFailed": {"a failure keeps its back-off, and is told again", func(s *plan.State) {
+			s.Failed, s.Failures, s.Since, s.Spread = true, 3, now, 0.9
+		}, plan.Decision{Rung: plan.Full, Reason: "Retry"}},
 		"NewGeneration": {"an edit does not wait", func(s *plan.State) { s.Generation = 3 },
 			plan.Decision{Rung: plan.Full, Reason: "NewGeneration"}},
 		"NewGenerationAfterFailure": {"an edit ends the back-off", func(s *plan.State) { s.Generation = 3; s.Failed = true; s.Failures = 9 },

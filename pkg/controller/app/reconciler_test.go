@@ -88,7 +88,7 @@ func newRig(t *testing.T, stages runner, api interceptor.Funcs, app *v1alpha1.Ap
 	r.Reconciler = New(Config{
 		Client: r.api, Live: r.api, Objects: track.NewObjects(nil), Runner: stages, Settings: &settings.Store{},
 		Forget:  func(context.Context, string) error { return nil },
-		Metrics: metrics.NewReconciles(prometheus.NewRegistry()), Now: time.Now,
+		Metrics: metrics.NewReconciles(prometheus.NewRegistry()), Now: time.Now, Concurrency: 1, WaitingSlots: 1,
 	})
 	return r
 }
@@ -312,8 +312,12 @@ func TestEventsEndRuns(t *testing.T) {
 		with     func(*v1alpha1.App)
 		want     error
 	}{
-		"Edit":             {"a new spec waits for the next run", false, func(a *v1alpha1.App) { a.Generation++ }, nil},
-		"Pause":            {"pausing lets the run end", false, func(a *v1alpha1.App) { a.Spec.Paused = true }, nil},
+		"Edit":             {"a new spec is what counts", false, func(a *v1alpha1.App) { a.Generation++ }, errSuperseded},
+		"EditOfDelete":     {"a delete that changes the cluster goes on", true, func(a *v1alpha1.App) { a.Generation++ }, nil},
+		"Metadata":         {"labels and annotations start nothing and end nothing", false, func(a *v1alpha1.App) { a.Labels = map[string]string{"a": "b"} }, nil},
+		"Status":           {"nor does our own write", false, func(a *v1alpha1.App) { a.Status.FriendlyDescription = "x"; a.ResourceVersion = "9" }, nil},
+		"Older":            {"an event that comes late", false, func(a *v1alpha1.App) { a.Generation = 0 }, nil},
+		"Pause":            {"pausing lets the run end", false, func(a *v1alpha1.App) { a.Spec.Paused = true; a.Generation++ }, nil},
 		"Cancel":           {"cancelling does not", false, func(a *v1alpha1.App) { a.Spec.Canceled = true }, errCanceled},
 		"Delete":           {"a deploy of what is to be deleted is useless", false, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, errDeleted},
 		"DeleteOfDelete":   {"the delete itself goes on", true, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, nil},
@@ -327,12 +331,11 @@ func TestEventsEndRuns(t *testing.T) {
 			runs := newRunning()
 			begun := app()
 			begun.Spec.Canceled = name == "CanceledBefore"
-			ctx, stop := runs.start(t.Context(), begun, c.deleting)
-			defer stop()
+			run := runs.start(t.Context(), begun, c.deleting)
 			a := app()
 			c.with(a)
 			runs.seen(a)
-			if got := context.Cause(ctx); !errors.Is(got, c.want) {
+			if got := run.stop(); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
 				t.Errorf("%s: cause %v, want %v", c.reason, got, c.want)
 			}
 		})
@@ -399,7 +402,7 @@ func TestNothingIsKeptOfAppsThatAreGone(t *testing.T) {
 	if _, err := r.reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.written.Len() + len(r.attempted) + r.refs.Len() + len(r.running.runs); n != 0 {
+	if n := r.written.Len() + len(r.attempted) + len(r.unwritten) + r.refs.Len() + len(r.running.runs); n != 0 {
 		t.Errorf("%d entries are kept of an App that is gone", n)
 	}
 }

@@ -12,55 +12,123 @@ import (
 
 // Causes that end a run.
 var (
-	errCanceled = errors.New("the App was canceled")
-	errDeleted  = errors.New("the App was deleted")
+	errCanceled   = errors.New("the App was canceled")
+	errDeleted    = errors.New("the App was deleted")
+	errSuperseded = errors.New("the App, or a Secret or ConfigMap that it names, was changed")
 )
+
+// useless says that nobody wants to know how the run ended: the App goes, or the
+// run that takes its place says what became of it.
+func useless(cause error) bool {
+	return errors.Is(cause, errDeleted) || errors.Is(cause, errSuperseded)
+}
 
 // running holds the runs that are going on, so that a watch event can end one.
 type running struct {
-	mu   sync.Mutex
-	runs map[types.NamespacedName]run
+	mu   sync.Mutex // guards runs and what is in them
+	runs map[types.NamespacedName]*run
 }
 
 type run struct {
-	cancel   context.CancelCauseFunc
-	uid      types.UID
-	deleting bool
+	all        *running
+	key        types.NamespacedName
+	ctx        context.Context //nolint:containedctx // the run is the life of its context
+	cancel     context.CancelCauseFunc
+	uid        types.UID
+	generation int64
+	deleting   bool
 	// canceled says that the App was canceled when the run began: a canceled App
 	// can be deleted, so that is no reason to end its delete.
 	canceled bool
+	// applying says that kapp may be changing the cluster: what only makes the run
+	// outdated lets that end first, and is kept in overdue until then.
+	applying bool
+	overdue  error
 }
 
-func newRunning() *running { return &running{runs: map[types.NamespacedName]run{}} }
+func newRunning() *running { return &running{runs: map[types.NamespacedName]*run{}} }
 
-// start returns a context for a run, which stop ends.
-func (r *running) start(ctx context.Context, app *v1alpha1.App, deleting bool) (_ context.Context, stop func()) {
+// start notes a run, whose context ends with it or when an event leaves no use
+// for it. The caller stops it.
+func (r *running) start(ctx context.Context, app *v1alpha1.App, deleting bool) *run {
 	ctx, cancel := context.WithCancelCause(ctx)
-	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	now := &run{
+		all: r, key: types.NamespacedName{Namespace: app.Namespace, Name: app.Name}, ctx: ctx, cancel: cancel,
+		uid: app.UID, generation: app.Generation, deleting: deleting, canceled: app.Spec.Canceled, applying: deleting,
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.runs[key] = run{cancel, app.UID, deleting, app.Spec.Canceled}
-	return ctx, func() {
-		cancel(nil)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.runs, key)
+	r.runs[now.key] = now
+	return now
+}
+
+// stop ends the run and forgets it. It returns why it had ended before, if so.
+func (n *run) stop() error {
+	r := n.all
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cause := context.Cause(n.ctx)
+	n.cancel(nil)
+	delete(r.runs, n.key)
+	return cause
+}
+
+// deploys notes that the cluster is changed from now on, or returns why it must
+// not be.
+func (n *run) deploys() error {
+	n.all.mu.Lock()
+	defer n.all.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return context.Cause(n.ctx)
+	}
+	n.applying = true
+	return nil
+}
+
+// waits notes that kapp only waits, or goes on to change the cluster.
+func (n *run) waits(now bool) {
+	n.all.mu.Lock()
+	defer n.all.mu.Unlock()
+	n.applying = !now
+	if now && n.overdue != nil {
+		n.cancel(n.overdue)
 	}
 }
 
-// seen ends the run of an App whose new state leaves no use for it: canceled, or
-// deleted while it was not a delete.
+// seen ends the run of an App whose new state leaves no use for it: canceled,
+// deleted while it was not a delete, or of another generation. A pause changes the
+// generation too, and lets the run end.
 func (r *running) seen(app *v1alpha1.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	run, ok := r.runs[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}]
 	switch {
 	case !ok:
-	case app.Spec.Canceled && !run.canceled:
-		run.cancel(errCanceled)
 	case app.UID != run.uid, !app.DeletionTimestamp.IsZero() && !run.deleting:
 		run.cancel(errDeleted)
+	case app.Spec.Canceled && !run.canceled:
+		run.cancel(errCanceled)
+	case app.Generation > run.generation && (run.deleting || !app.Spec.Paused && !app.Spec.Canceled):
+		run.supersede()
 	}
+}
+
+// outdated ends the run of an App that read what has changed since. A delete
+// reads nothing that it could do over.
+func (r *running) outdated(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run, ok := r.runs[key]; ok && !run.deleting {
+		run.supersede()
+	}
+}
+
+func (n *run) supersede() {
+	if n.applying {
+		n.overdue = errSuperseded
+		return
+	}
+	n.cancel(errSuperseded)
 }
 
 // gone ends the run of an App that no longer exists: without the finalizer, which

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/status"
 )
 
@@ -44,44 +45,59 @@ const leastBudget = 2 << 10
 // that is too large for the server is cut further, twice at most. app is not
 // changed.
 func (w *Writer) App(ctx context.Context, app *v1alpha1.App, want v1alpha1.AppStatus) (*v1alpha1.App, error) {
+	return store(ctx, w, app, &v1alpha1.App{}, func(base *v1alpha1.App, budget int) *v1alpha1.App {
+		next := base.DeepCopy()
+		next.Status = status.FitApp(want, budget)
+		return next
+	})
+}
+
+// Repository is App for PackageRepositories.
+func (w *Writer) Repository(ctx context.Context, repo *packaging.PackageRepository, want packaging.PackageRepositoryStatus) (*packaging.PackageRepository, error) {
+	return store(ctx, w, repo, &packaging.PackageRepository{}, func(base *packaging.PackageRepository, budget int) *packaging.PackageRepository {
+		next := base.DeepCopy()
+		next.Status = status.FitRepository(want, budget)
+		return next
+	})
+}
+
+// store writes the status that with gives a copy of obj, within a budget. fresh is
+// an empty object to read into.
+func store[T client.Object](ctx context.Context, w *Writer, obj, fresh T, with func(base T, budget int) T) (T, error) {
 	budget := w.Budget
 	if budget == 0 {
 		budget = status.DefaultBudget
 	}
 	budgets := []int{budget, budget / 4, leastBudget}
-	fitted := status.FitApp(want, budgets[0])
-	if equality.Semantic.DeepEqual(app.Status, fitted) {
-		return app, nil
+	next := with(obj, budgets[0])
+	if equality.Semantic.DeepEqual(obj, next) {
+		return obj, nil
 	}
-	for base, read := app, false; ; {
-		next, err := w.update(ctx, base, fitted)
+	for base, read := obj, false; ; next = with(base, budgets[0]) {
+		err := w.Client.Status().Update(ctx, next)
 		switch {
 		case err == nil:
 			return next, nil
 		case apierrors.IsConflict(err) && !read:
-			read, base = true, &v1alpha1.App{}
-			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(app), base); err != nil {
-				return app, gone(fmt.Errorf("read App again after a conflict: %w", err))
+			read, base = true, fresh
+			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(obj), base); err != nil {
+				return obj, gone(fmt.Errorf("read %s again after a conflict: %w", kindOf(obj), err))
 			}
-			if base.UID != app.UID {
-				return app, ErrGone
+			if base.GetUID() != obj.GetUID() {
+				return obj, ErrGone
 			}
 		case tooLarge(err) && len(budgets) > 1:
 			budgets = budgets[1:]
-			fitted = status.FitApp(want, budgets[0])
 		default:
-			return app, gone(fmt.Errorf("write status of App %s/%s: %w", app.Namespace, app.Name, err))
+			return obj, gone(fmt.Errorf("write status of %s %s/%s: %w", kindOf(obj), obj.GetNamespace(), obj.GetName(), err))
 		}
 	}
 }
 
-func (w *Writer) update(ctx context.Context, app *v1alpha1.App, s v1alpha1.AppStatus) (*v1alpha1.App, error) {
-	next := app.DeepCopy()
-	next.Status = s
-	if err := w.Client.Status().Update(ctx, next); err != nil {
-		return nil, err
-	}
-	return next, nil
+// kindOf returns the name of the object's type; typed clients do not fill in its kind.
+func kindOf(obj client.Object) string {
+	name := fmt.Sprintf("%T", obj)
+	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 func gone(err error) error {
