@@ -142,9 +142,16 @@ func TestValues(t *testing.T) {
 	}
 	schema := map[string]any{}
 	load(t, "deployment/values-schema.yml", &schema)
+	docs, err := os.ReadFile("../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name := range schema {
 		if _, ok := cases[name]; !ok {
 			t.Errorf("value %s has no test", name)
+		}
+		if !strings.Contains(string(docs), "`"+name) {
+			t.Errorf("docs/install.md does not name value %s", name)
 		}
 	}
 }
