@@ -87,6 +87,26 @@ type PackageRepositoryStatus struct {
 	// Number of failed reconciles since the latest success.
 	// +optional
 	ConsecutiveReconcileFailures int `json:"consecutiveReconcileFailures,omitempty"`
+	// What the latest reconcile did not offer because another PackageRepository
+	// offers it with other content. Everything else is offered. The first 100.
+	// +optional
+	Conflicts []PackageConflict `json:"conflicts,omitempty"`
 
 	kappctrlv1alpha1.GenericStatus `json:",inline"`
+}
+
+// PackageConflict is a Package or PackageMetadata that two PackageRepositories of a
+// namespace offer with different content, neither with the higher value of the
+// annotation packaging.carvel.dev/revision.
+type PackageConflict struct {
+	// Package or PackageMetadata.
+	Kind string `json:"kind"`
+	// Name of it.
+	Name string `json:"name"`
+	// PackageRepository that offers it, as namespace and name with a slash between.
+	// +optional
+	Repository string `json:"repository,omitempty"`
+	// What differs, such as spec.template, or what is wrong with a revision.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
