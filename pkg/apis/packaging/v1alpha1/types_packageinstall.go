@@ -110,4 +110,8 @@ type PackageInstallStatus struct {
 	// Version that the App was last told to deploy.
 	// +optional
 	LastAttemptedVersion string `json:"lastAttemptedVersion,omitempty"`
+	// What is not an error but looks wrong, such as values that do not fit the
+	// Package's schema. The field is Garboard's own.
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
 }
