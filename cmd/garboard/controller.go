@@ -33,6 +33,8 @@ import (
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/template"
+	"github.com/garboard-dev/garboard/pkg/tool"
+	"github.com/garboard-dev/garboard/pkg/tool/budget"
 	"github.com/garboard-dev/garboard/pkg/track"
 )
 
@@ -169,6 +171,7 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 			Deploy:     deployer,
 			Access:     clusters{identities},
 			Now:        time.Now, ToolTimeout: o.ToolTimeout,
+			Memory: budget.New(budget.Share(tool.ContainerMemory())),
 		},
 		Forget: tools.Forget, Settings: set, Metrics: metrics.NewReconciles(ctrlmetrics.Registry), Now: time.Now,
 		Concurrency: o.Concurrency, WaitingSlots: o.WaitingSlots,

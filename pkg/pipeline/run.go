@@ -28,7 +28,8 @@ const closeTimeout = 10 * time.Second
 // stage that runs.
 func (p *Pipeline) Run(ctx context.Context, job Job, report func(status.Outcome)) (out status.Outcome) {
 	out = status.Outcome{Generation: job.Generation}
-	job.hide = &redact.Redactor{}
+	job.hide, job.memory = &redact.Redactor{}, p.Memory.Hold()
+	defer job.memory.Release()
 	defer p.contain(ctx, job, &out)
 
 	if err := job.Spec.SyncPeriod.Err(); err != nil {
@@ -139,7 +140,7 @@ func (p *Pipeline) template(ctx context.Context, ws Workspace, job Job, root str
 	started := p.Now()
 	res := p.Template.Template(ctx, ws, template.Request{
 		Name: job.Name, Namespace: job.Namespace, UID: job.UID, Labels: job.Labels, Annotations: job.Annotations,
-		Steps: job.Spec.Template, Root: root, Facts: p.Access.Facts(job.access()), Hide: job.hide,
+		Steps: job.Spec.Template, Root: root, Facts: p.Access.Facts(job.access()), Hide: job.hide, Memory: job.memory,
 	})
 	out.Template = &res.Stage
 	p.end(out.Template, started)

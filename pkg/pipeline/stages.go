@@ -13,6 +13,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/deploy"
 	"github.com/garboard-dev/garboard/pkg/fetch"
 	"github.com/garboard-dev/garboard/pkg/template"
+	"github.com/garboard-dev/garboard/pkg/tool/budget"
 	"github.com/garboard-dev/garboard/pkg/tool/redact"
 )
 
@@ -62,6 +63,8 @@ type Pipeline struct {
 	Now func() time.Time
 	// ToolTimeout bounds fetching and, separately, templating; 0 means no bound.
 	ToolTimeout time.Duration
+	// Memory bounds the large manifests that are worked on at once; nil does not.
+	Memory *budget.Budget
 }
 
 // Job is what a pipeline runs for: one generation of one object.
@@ -91,6 +94,8 @@ type Job struct {
 	// hide knows the secrets that the stages so far used: what an earlier one read
 	// a later one may print, such as an API server that refuses a value.
 	hide *redact.Redactor
+	// memory is held for the manifest, from its templating to the end of its deploy.
+	memory *budget.Hold
 }
 
 func (j Job) access() access.Request {

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"runtime/debug"
 	"sync"
+
+	"github.com/garboard-dev/garboard/pkg/tool"
 )
 
 // conn is one connection; its exported methods are what the client can call.
@@ -96,7 +98,23 @@ func (c *conn) Run(req *RunRequest, reply *RunReply) (err error) {
 	}
 	defer done()
 	res, err := w.run(ctx, req.Command)
+	if req.Keep && len(res.Stdout) > tool.LargeOutput {
+		reply.Kept = len(res.Stdout)
+		w.keep(req.ID, res.Stdout)
+		res.Stdout = nil
+	}
 	reply.Result, reply.Failure = res, failure(err)
+	return nil
+}
+
+// Output returns what stayed of a run, and forgets it.
+func (c *conn) Output(req *OutputRequest, reply *OutputReply) (err error) {
+	defer c.recovered(&err)
+	w, err := c.find(req.Handle)
+	if err != nil {
+		return err
+	}
+	reply.Stdout = w.take(req.ID)
 	return nil
 }
 

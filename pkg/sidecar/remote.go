@@ -49,7 +49,7 @@ func (w *Workspace) Run(ctx context.Context, c tool.Command) (tool.Result, error
 	}
 	id := w.client.runs.Add(1)
 	var reply RunReply
-	err := w.call(ctx, "Run", &RunRequest{w.handle, id, c}, &reply)
+	err := w.call(ctx, "Run", &RunRequest{Handle: w.handle, ID: id, Command: c, Keep: c.Admit != nil}, &reply)
 	switch {
 	case errors.Is(err, ErrLost):
 		return failed, internal(fmt.Errorf("%w while %s ran", ErrLost, c.Name))
@@ -59,7 +59,26 @@ func (w *Workspace) Run(ctx context.Context, c tool.Command) (tool.Result, error
 	case err != nil:
 		return failed, err
 	}
+	if reply.Kept > 0 {
+		if reply.Result.Stdout, err = w.receive(ctx, id, c, reply.Kept); err != nil {
+			return failed, err
+		}
+	}
 	return reply.Result, reply.Failure.err()
+}
+
+// receive gets the output of a run that stayed in the sidecar. One that is given up
+// stays there until Close.
+func (w *Workspace) receive(ctx context.Context, id uint64, c tool.Command, size int) ([]byte, error) {
+	if err := c.Admit(ctx, size); err != nil {
+		return nil, err
+	}
+	var reply OutputReply
+	err := w.call(ctx, "Output", &OutputRequest{w.handle, id}, &reply)
+	if errors.Is(err, ErrLost) {
+		return nil, internal(fmt.Errorf("%w before the output of %s was received", ErrLost, c.Name))
+	}
+	return reply.Stdout, err
 }
 
 // List returns the regular files at and below dir whose names end with one of

@@ -52,13 +52,27 @@ type RunRequest struct {
 	Handle  string
 	ID      uint64
 	Command tool.Command
+	// Keep has a standard output of more than tool.LargeOutput bytes stay here until
+	// it is asked for or the workspace is closed.
+	Keep bool
 }
 
 // RunReply is the outcome of a run; Failure is nil when the tool ran to its end.
 type RunReply struct {
 	Result  tool.Result
 	Failure *Failure
+	// Kept is the length of the standard output if that stayed.
+	Kept int
 }
+
+// OutputRequest asks for what stayed of a run, once.
+type OutputRequest struct {
+	Handle string
+	ID     uint64
+}
+
+// OutputReply has it.
+type OutputReply struct{ Stdout []byte }
 
 // Failure carries an error and what a caller may branch on.
 type Failure struct {

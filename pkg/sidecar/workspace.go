@@ -29,6 +29,8 @@ type workspace struct {
 	// runs has a nil function for a run that was cancelled before it began.
 	runs   map[uint64]context.CancelCauseFunc
 	closed bool
+	// kept are the outputs of runs that are to be asked for.
+	kept map[uint64][]byte
 }
 
 func (s *server) newWorkspace(owner string) (*workspace, error) {
@@ -42,7 +44,25 @@ func (s *server) newWorkspace(owner string) (*workspace, error) {
 		}
 	}
 	s.workspaces.Add(1)
-	return &workspace{server: s, owner: owner, dir: dir, runs: map[uint64]context.CancelCauseFunc{}}, nil
+	return &workspace{server: s, owner: owner, dir: dir, runs: map[uint64]context.CancelCauseFunc{}, kept: map[uint64][]byte{}}, nil
+}
+
+// keep has the output of a run stay until take or close.
+func (w *workspace) keep(id uint64, stdout []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.kept[id] = stdout
+	}
+}
+
+// take returns the output of a run that stayed and forgets it.
+func (w *workspace) take(id uint64) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stdout := w.kept[id]
+	delete(w.kept, id)
+	return stdout
 }
 
 // errCanceled ends a run that its caller gave up. Nobody waits for its reply.
@@ -84,6 +104,7 @@ func (w *workspace) cancel(id uint64) {
 func (w *workspace) close(cause error) error {
 	w.mu.Lock()
 	w.closed = true
+	clear(w.kept)
 	for _, stop := range w.runs {
 		if stop != nil {
 			stop(cause)

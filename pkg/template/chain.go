@@ -13,6 +13,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/pkg/tool"
+	"github.com/garboard-dev/garboard/pkg/tool/budget"
 	"github.com/garboard-dev/garboard/pkg/tool/localpath"
 	"github.com/garboard-dev/garboard/pkg/tool/redact"
 )
@@ -50,6 +51,10 @@ type Request struct {
 	// Hide learns the secrets of the steps, for what is said later in the same
 	// reconcile; nil keeps them in here.
 	Hide *redact.Redactor
+	// Memory is what large outputs count against, so that templating waits for room;
+	// nil is without a limit. It holds room for Result.Output until its owner
+	// releases it.
+	Memory *budget.Hold
 }
 
 // Result is the outcome of templating: the stage is that of the last step that ran.
@@ -84,6 +89,7 @@ func (t *Templater) Template(ctx context.Context, ws Workspace, req Request) Res
 		if out.streams {
 			res.Output = out.stdout
 			r.stream, r.streaming = out.stdout, true
+			req.Memory.Shrink(len(out.stdout))
 		}
 	}
 	return res
@@ -142,6 +148,7 @@ func (r *run) run(ctx context.Context, prefix string, c tool.Command) outcome {
 			return failed(prefix, errors.New("Invalid text: it has a NUL character"))
 		}
 	}
+	c.Admit = r.req.Memory.Resize
 	res, err := r.ws.Run(ctx, c)
 	stage := status.FromRun(prefix, res, err)
 	stage.Stdout = ""

@@ -2,6 +2,8 @@ package template_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/template"
 	"github.com/garboard-dev/garboard/pkg/tool"
+	"github.com/garboard-dev/garboard/pkg/tool/budget"
 	"github.com/garboard-dev/garboard/test/golden"
 	"github.com/garboard-dev/garboard/test/workspace"
 )
@@ -307,4 +310,49 @@ func TestSopsHidesWhatItDecrypts(t *testing.T) {
 		t.Errorf("error %q: %s", res.Err, res.Stderr)
 	}
 	t.Log(res.Stderr)
+}
+
+// large prints three MiB of YAML.
+const large = "#@ for i in range(3):\n---\nkind: ConfigMap\nmetadata:\n  name: #@ str(i)\ndata:\n  x: #@ \"x\" * 1048576\n#@ end\n"
+
+// TestLargeOutput: an output that is large waits in the sidecar until there is room
+// for it, and is whole then; a wait that is given up says what for.
+func TestLargeOutput(t *testing.T) {
+	room := budget.New(4 << 20)
+	run := func(ctx context.Context, in string) (*budget.Hold, template.Result) {
+		ws := workspace.New(t)
+		if err := ws.Put(t.Context(), files("src/0", map[string]string{"a.yml": large})); err != nil {
+			t.Fatal(err)
+		}
+		req := request(t, in)
+		req.Memory = room.Hold()
+		return req.Memory, template.New(objects{}).Template(ctx, ws, req)
+	}
+	first, res := run(t.Context(), `[{ytt: {}}, {kbld: {}}]`)
+	if res.Failed() || len(res.Output) < 3<<20 || bytes.Count(res.Output, []byte("kind: ConfigMap")) != 3 {
+		t.Fatalf("error %q, %d bytes", res.Err, len(res.Output))
+	}
+	// The second App waits as long as the first is deployed.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waiting := make(chan template.Result)
+	go func() {
+		_, res := run(ctx, `[{ytt: {}}]`)
+		waiting <- res
+	}()
+	cancel(errors.New("the App was canceled"))
+	if res := <-waiting; res.Output != nil || !strings.HasSuffix(res.Err, "the App was canceled") {
+		t.Errorf("error %q, %d bytes", res.Err, len(res.Output))
+	}
+	go func() {
+		_, res := run(t.Context(), `[{ytt: {}}, {ytt: {paths: ["-"], fileMarks: ["**/*:exclude=true"]}}]`)
+		waiting <- res
+	}()
+	first.Release()
+	if res := <-waiting; res.Failed() {
+		t.Errorf("error %q", res.Err)
+	}
+	// Its last step printed little, so there is room again.
+	if err := room.Hold().Resize(t.Context(), 4<<20); err != nil {
+		t.Error(err)
+	}
 }

@@ -2,7 +2,10 @@
 // They cross the wire to the sidecar, so they are plain data.
 package tool
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+)
 
 // Command is one run of a tool.
 type Command struct {
@@ -19,7 +22,14 @@ type Command struct {
 	// Cache says what of an earlier run for the same owner with the same input may
 	// be used again.
 	Cache Cache
+	// Admit, if set, is called with the length of a standard output of more than
+	// LargeOutput bytes before that is received, and may wait for room for it. An
+	// error gives the output up. It stays on this side of the wire.
+	Admit func(ctx context.Context, n int) error
 }
+
+// LargeOutput is the length of a standard output from which on Admit is asked.
+const LargeOutput = 1 << 20
 
 // Cache says what may be kept of a run.
 type Cache int
