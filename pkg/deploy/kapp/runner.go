@@ -133,7 +133,7 @@ func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
 		}
 		res = r.start(ctx, req, j)
 	}
-	return res
+	return explain(ctx, req, res)
 }
 
 // Delete removes what was deployed, and kapp's records of it.
@@ -142,7 +142,7 @@ func (r *Runner) Delete(ctx context.Context, req deploy.Request) deploy.Result {
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
-	return r.start(ctx, req, job{command: deleteCommand, args: args, prefix: deploy.Deleting})
+	return explain(ctx, req, r.start(ctx, req, job{command: deleteCommand, args: args, prefix: deploy.Deleting}))
 }
 
 // Inspect lists what is deployed.
