@@ -54,6 +54,9 @@ const (
 	descPaused      = "Canceled/paused"
 )
 
+// interrupted is the error of a deploy whose run was ended for another one.
+const interrupted = "Deploying: Interrupted"
+
 // ProjectApp returns the status of an App that had the status old when the
 // reconcile began and for which o happened since. A stage that o did not reach
 // keeps its old outcome; conditions, counters and texts follow what happened.
@@ -61,6 +64,10 @@ func ProjectApp(old v1alpha1.AppStatus, o Outcome) v1alpha1.AppStatus {
 	s := *old.DeepCopy()
 	stale := s.ObservedGeneration != o.Generation
 	s.ObservedGeneration = o.Generation
+	if d := s.Deploy; d != nil && !d.Finished {
+		// The run that it was about was cut off: nobody else will say so.
+		d.Finished, d.ExitCode, d.Error = true, -1, interrupted
+	}
 	if o.Paused {
 		s.FriendlyDescription = descPaused
 		return s

@@ -1,10 +1,13 @@
 package status_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -108,6 +111,74 @@ func TestProjectApp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCutOffDeploy: a deploy that was cut off does not look as if it went on.
+func TestCutOffDeploy(t *testing.T) {
+	for name, out := range map[string]status.Outcome{
+		"Begun": {Generation: 2}, "Paused": {Generation: 2, Paused: true}, "FetchFailed": {Generation: 2, Fetch: &status.Stage{Err: "no"}, Done: true},
+	} {
+		old := before()
+		old.Deploy.Finished = false
+		if d := status.ProjectApp(old, out).Deploy; !d.Finished || d.ExitCode != -1 || d.Error != "Deploying: Interrupted" || d.Stdout != "old deploy" {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if d := status.ProjectApp(before(), status.Outcome{Generation: 1, Deploy: ok("so far"), Running: true}).Deploy; d.Finished {
+		t.Error("a deploy that goes on is finished")
+	}
+}
+
+// FuzzProject: whatever a run did and whatever was before, the status has one
+// outcome, is valid JSON and UTF-8 and within its budget once fitted, and is about
+// the generation that was acted on.
+func FuzzProject(f *testing.F) {
+	f.Add("lock", "kapp: Error: x\n", uint8(0), uint8(0), int64(3), 64<<10)
+	f.Add(strings.Repeat("<&>\x00✓\n", 90), "\xff\xfe", uint8(5), uint8(7), int64(-1), 4096)
+	f.Fuzz(func(t *testing.T, stdout, stderr string, did, was uint8, generation int64, budget int) {
+		if budget < 4096 || budget > 1<<20 {
+			return
+		}
+		long := strings.Repeat(stdout, 40)
+		stage := &status.Stage{Stdout: long, Stderr: stderr, ExitCode: int(did) % 3, StartedAt: at, EndedAt: at}
+		if did&1 != 0 {
+			stage.Err = "Deploying: " + stderr
+		}
+		o := status.Outcome{Generation: generation, Deleting: did&2 != 0, Done: did&4 != 0, Running: did&8 != 0, Paused: did&16 != 0, Err: stdout, Kapp: kapp}
+		for i, to := range []**status.Stage{&o.Fetch, &o.Template, &o.Deploy, &o.Inspect} {
+			if was>>i&1 != 0 {
+				*to = stage
+			}
+		}
+		old := v1alpha1.AppStatus{GenericStatus: v1alpha1.GenericStatus{Conditions: cond(v1alpha1.ReconcileSucceeded, "")}}
+		if was&16 != 0 {
+			old = before()
+			old.Deploy.Stdout, old.UsefulErrorMessage = long+stderr, long
+		}
+		got := status.FitApp(status.ProjectApp(old, o), budget)
+		body, err := json.Marshal(got)
+		if err != nil || len(body) > budget+2048 || !utf8.Valid(body) {
+			t.Fatalf("%d bytes for a budget of %d, error %v", len(body), budget, err)
+		}
+		back := v1alpha1.AppStatus{}
+		if err := json.Unmarshal(body, &back); err != nil || len(back.Conditions) != 1 || back.ObservedGeneration != generation || back.FriendlyDescription == "" {
+			t.Fatalf("error %v, conditions %+v, generation %d, description %q", err, back.Conditions, back.ObservedGeneration, back.FriendlyDescription)
+		}
+		if done, failed := o.Done && !o.Paused, o.Failure() != nil; done {
+			want := v1alpha1.ReconcileSucceeded
+			switch {
+			case failed && o.Deleting:
+				want = v1alpha1.DeleteFailed
+			case failed:
+				want = v1alpha1.ReconcileFailed
+			case o.Deleting:
+				want = v1alpha1.Deleting
+			}
+			if got := back.Conditions[0].Type; got != want {
+				t.Fatalf("condition %s, want %s", got, want)
+			}
+		}
+	})
 }
 
 func TestFromRun(t *testing.T) {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -98,7 +99,25 @@ func app() *v1alpha1.App {
 }
 
 func (r *rig) reconcile(ctx context.Context) (ctrl.Result, error) {
-	return r.Reconcile(ctx, ctrl.Request{NamespacedName: theApp})
+	return r.reconcileKey(ctx, theApp)
+}
+
+func (r *rig) reconcileKey(ctx context.Context, key client.ObjectKey) (ctrl.Result, error) {
+	return r.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+}
+
+// events are the reasons and texts of what was told, each with how often.
+func (r *rig) events(t *testing.T) (out []string) {
+	t.Helper()
+	list := &corev1.EventList{}
+	if err := r.api.List(context.WithoutCancel(t.Context()), list, client.InNamespace(theApp.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		out = append(out, fmt.Sprintf("%s %s: %s (%d)", e.Type, e.Reason, e.Message, e.Count))
+	}
+	slices.Sort(out)
+	return out
 }
 
 var theApp = client.ObjectKey{Namespace: "t", Name: "a"}
@@ -302,70 +321,6 @@ type lagging struct {
 func (l lagging) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	l.old.DeepCopyInto(obj.(*v1alpha1.App))
 	return nil
-}
-
-// TestEventsEndRuns: which new state of an App ends its run.
-func TestEventsEndRuns(t *testing.T) {
-	cases := map[string]struct {
-		reason   string
-		deleting bool
-		with     func(*v1alpha1.App)
-		want     error
-	}{
-		"Edit":             {"a new spec is what counts", false, func(a *v1alpha1.App) { a.Generation++ }, errSuperseded},
-		"EditOfDelete":     {"a delete that changes the cluster goes on", true, func(a *v1alpha1.App) { a.Generation++ }, nil},
-		"Metadata":         {"labels and annotations start nothing and end nothing", false, func(a *v1alpha1.App) { a.Labels = map[string]string{"a": "b"} }, nil},
-		"Status":           {"nor does our own write", false, func(a *v1alpha1.App) { a.Status.FriendlyDescription = "x"; a.ResourceVersion = "9" }, nil},
-		"Older":            {"an event that comes late", false, func(a *v1alpha1.App) { a.Generation = 0 }, nil},
-		"Pause":            {"pausing lets the run end", false, func(a *v1alpha1.App) { a.Spec.Paused = true; a.Generation++ }, nil},
-		"Cancel":           {"cancelling does not", false, func(a *v1alpha1.App) { a.Spec.Canceled = true }, errCanceled},
-		"Delete":           {"a deploy of what is to be deleted is useless", false, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, errDeleted},
-		"DeleteOfDelete":   {"the delete itself goes on", true, func(a *v1alpha1.App) { a.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, nil},
-		"CancelOfDelete":   {"a delete can be cancelled", true, func(a *v1alpha1.App) { a.Spec.Canceled = true }, errCanceled},
-		"CanceledBefore":   {"a canceled App can be deleted", true, func(a *v1alpha1.App) { a.Spec.Canceled = true }, nil},
-		"Replaced":         {"another App of the same name", false, func(a *v1alpha1.App) { a.UID = "v" }, errDeleted},
-		"SomebodyElsesApp": {"another App's event", false, func(a *v1alpha1.App) { a.Name = "b"; a.Spec.Canceled = true }, nil},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			runs := newRunning()
-			begun := app()
-			begun.Spec.Canceled = name == "CanceledBefore"
-			run := runs.start(t.Context(), begun, c.deleting)
-			a := app()
-			c.with(a)
-			runs.seen(a)
-			if got := run.stop(); !errors.Is(got, c.want) || (got == nil) != (c.want == nil) {
-				t.Errorf("%s: cause %v, want %v", c.reason, got, c.want)
-			}
-		})
-	}
-}
-
-// TestEventBeforeTheRun: a cancel that comes after the App was read and before its
-// run began ends that run all the same.
-func TestEventBeforeTheRun(t *testing.T) {
-	var cause error
-	stages := runner{run: func(ctx context.Context, job pipeline.Job, _ func(status.Outcome)) status.Outcome {
-		cause = context.Cause(ctx)
-		return status.Outcome{Generation: job.Generation, Err: "cancelled", Done: true}
-	}}
-	reads := 0
-	api := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-		err := c.Get(ctx, key, obj, opts...)
-		if a, ok := obj.(*v1alpha1.App); ok {
-			a.Spec.Canceled = reads > 0
-			reads++
-		}
-		return err
-	}}
-	r := newRig(t, stages, api, app())
-	if _, err := r.reconcile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !errors.Is(cause, errCanceled) {
-		t.Errorf("the run's context ended with %v, want %v", cause, errCanceled)
-	}
 }
 
 // TestReportsNeverOverwriteTheEnd: live output that is late must not replace the
