@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes what is generated from pkg/apis: deep copies beside the types, CRDs in
-# config/crd, the API reference in docs/api.md, all that is installed in
+# config/crd, OpenAPI for the aggregated API in pkg/apiserver/openapi, the API reference in docs/api.md, all that is installed in
 # config/install.yaml.
 #
 # The kinds of group data.packaging.carvel.dev get no CRD: an aggregated API serves
@@ -11,6 +11,8 @@ cd "$(dirname "$0")/.."
 # `make` has built it; without make, the go command does.
 controller_gen=bin/dev/controller-gen
 [ -x "$controller_gen" ] || controller_gen=$(go -C hack/tools/codegen tool -n controller-gen)
+openapi_gen=bin/dev/openapi-gen
+[ -x "$openapi_gen" ] || openapi_gen=$(go -C hack/tools/codegen tool -n openapi-gen)
 apis=./pkg/apis
 
 "$controller_gen" object paths="$apis/..."
@@ -21,6 +23,12 @@ rm -f config/crd/*.yaml
   paths="$apis/packaging/v1alpha1" \
   paths="$apis/internalpackaging/v1alpha1" \
   output:crd:dir=config/crd
+
+# The report names rules for APIs of Kubernetes itself.
+"$openapi_gen" --output-dir pkg/apiserver/openapi --output-pkg github.com/garboard-dev/garboard/pkg/apiserver/openapi \
+  --output-file zz_generated.openapi.go --go-header-file /dev/null --report-filename /dev/null \
+  "$apis/kappctrl/v1alpha1" "$apis/datapackaging/v1alpha1" \
+  k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version
 
 go run ./hack/apidoc config/crd >docs/api.md
 

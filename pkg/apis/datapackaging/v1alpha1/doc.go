@@ -5,6 +5,7 @@
 // No CRD belongs to these kinds: an aggregated API serves them. What it stores are
 // the kinds of group internal.packaging.carvel.dev, which embed the specs below.
 //
+// +k8s:openapi-gen=true
 // +kubebuilder:object:generate=true
 // +groupName=data.packaging.carvel.dev
 package v1alpha1

@@ -5,6 +5,7 @@
 // Names, JSON fields, required lists and printer columns are those that existing
 // kapp-controller clients know; a field that Garboard adds is optional and says so.
 //
+// +k8s:openapi-gen=true
 // +kubebuilder:object:generate=true
 // +groupName=kappctrl.k14s.io
 package v1alpha1

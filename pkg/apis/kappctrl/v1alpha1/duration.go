@@ -14,9 +14,9 @@ import (
 //
 // +kubebuilder:validation:Type=string
 type Duration struct {
-	time.Duration `json:"-"`
+	time.Duration `json:"-" protobuf:"1"`
 	// Invalid is text that is no duration; Duration is 0 then.
-	Invalid string `json:"-"`
+	Invalid string `json:"-" protobuf:"2"`
 }
 
 // Err says why the text is no duration. It is nil for a nil d.
@@ -56,3 +56,9 @@ func (d Duration) text() string {
 	}
 	return d.String()
 }
+
+// OpenAPISchemaType is for generators of OpenAPI, which see a struct.
+func (Duration) OpenAPISchemaType() []string { return []string{"string"} }
+
+// OpenAPISchemaFormat is empty: no format that clients know has such text.
+func (Duration) OpenAPISchemaFormat() string { return "" }
