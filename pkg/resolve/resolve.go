@@ -83,13 +83,25 @@ func Choose(r Request) (string, error) {
 	return "", f.nothing()
 }
 
-// parseRange is semver's, with an error for the ranges that it makes nothing of.
+// parseRange is semver's, with an error for the ranges that it makes nothing of and
+// for those that would make it panic when they are used.
 func parseRange(text string) (semver.Range, error) {
 	fits, err := semver.ParseRange(text)
-	if err == nil && fits == nil {
-		err = fmt.Errorf("no version in %q", text)
+	if err != nil {
+		return nil, err
 	}
-	return fits, err
+	if fits == nil || strings.Contains(strings.ReplaceAll(text, " ", ""), "||||") {
+		return nil, fmt.Errorf("no version in %q", text)
+	}
+	return func(v semver.Version) (fit bool) {
+		// An alternative that the parser dropped for being short is called as well.
+		defer func() {
+			if recover() != nil {
+				fit = false
+			}
+		}()
+		return fits(v)
+	}, nil
 }
 
 // filters are applied one after the other.
