@@ -24,9 +24,15 @@ type Proxy struct {
 }
 
 // ForCluster returns p with the placeholder in No, its first occurrence, replaced
-// by the API server's host.
+// by the API server's host. With a proxy that host is always in No: a proxy outside
+// cannot reach it, whoever forgets to say so.
 func (p Proxy) ForCluster(apiServerHost string) Proxy {
 	p.No = strings.Replace(p.No, kubernetesHostPlaceholder, apiServerHost, 1)
+	entries := splitList(p.No)
+	if apiServerHost == "" || p.HTTP == "" && p.HTTPS == "" || slices.Contains(entries, apiServerHost) {
+		return p
+	}
+	p.No = strings.Join(append(entries, apiServerHost), ",")
 	return p
 }
 

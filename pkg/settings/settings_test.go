@@ -161,10 +161,26 @@ func TestShouldSkipTLSForAuthority(t *testing.T) {
 }
 
 func TestForCluster(t *testing.T) {
-	p := settings.Proxy{No: "a,KAPPCTRL_KUBERNETES_SERVICE_HOST,KAPPCTRL_KUBERNETES_SERVICE_HOST"}
-	got := p.ForCluster("10.0.0.1").No
-	if want := "a,10.0.0.1,KAPPCTRL_KUBERNETES_SERVICE_HOST"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for name, tc := range map[string]struct {
+		reason   string
+		in       settings.Proxy
+		host, no string
+	}{
+		"Placeholder": {"the first occurrence is the API server", settings.Proxy{No: "a,KAPPCTRL_KUBERNETES_SERVICE_HOST,KAPPCTRL_KUBERNETES_SERVICE_HOST"}, "10.0.0.1", "a,10.0.0.1,KAPPCTRL_KUBERNETES_SERVICE_HOST"},
+		"Forgotten":   {"the API server is never behind the proxy", settings.Proxy{HTTPS: "p", No: "a, b ,"}, "10.0.0.1", "a,b,10.0.0.1"},
+		"Empty":       {"also without a list", settings.Proxy{HTTP: "p"}, "10.0.0.1", "10.0.0.1"},
+		"There":       {"it is there once", settings.Proxy{HTTP: "p", No: "a, 10.0.0.1"}, "10.0.0.1", "a, 10.0.0.1"},
+		"Longer":      {"another host only ends alike", settings.Proxy{HTTP: "p", No: "110.0.0.1"}, "10.0.0.1", "110.0.0.1,10.0.0.1"},
+		"IPv6":        {"without brackets, as tools want it", settings.Proxy{HTTP: "p", No: "a"}, "fd00::1", "a,fd00::1"},
+		"NoProxy":     {"there is nothing to be kept from", settings.Proxy{No: "a"}, "10.0.0.1", "a"},
+		"Nothing":     {"nothing stays nothing, so that the variables are cleared", settings.Proxy{}, "10.0.0.1", ""},
+		"Unknown":     {"outside of a cluster", settings.Proxy{HTTP: "p", No: "a"}, "", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.in.ForCluster(tc.host).No; got != tc.no {
+				t.Errorf("%s: %q, want %q", tc.reason, got, tc.no)
+			}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,6 +89,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		r.Events.Eventf(obj, nil, corev1.EventTypeWarning, "InvalidConfiguration", "Configure", "%.900s; the previous configuration stays in force", err.Error())
 		logger.Info("Configuration is wrong, the previous one stays in force", "object", describe(obj), "error", err.Error())
 		return reconcile.Result{}, nil
+	}
+	if doubts := settings.Doubts(data); len(doubts) > 0 {
+		r.Events.Eventf(obj, nil, corev1.EventTypeWarning, "DoubtfulConfiguration", "Configure", "%.1000s", strings.Join(doubts, "; "))
 	}
 	if r.Store.Set(parsed) {
 		logger.Info("Configuration changed", "object", describe(obj), "keys", slices.Sorted(maps.Keys(data)))

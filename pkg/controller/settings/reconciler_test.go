@@ -188,6 +188,9 @@ func TestWrongConfiguration(t *testing.T) {
 	if _, err := r.Reconcile(ctx, reconcile.Request{}); err != nil {
 		t.Fatal(err)
 	}
+	if diff := cmp.Diff("Warning DoubtfulConfiguration caCerts: holds no certificate in PEM", <-recorder.Events); diff != "" {
+		t.Errorf("event (-want +got):\n%s", diff)
+	}
 	w.secret = map[string]string{"httpProxy": "http://robot:p%ssw0rd@proxy.example:3128"}
 	if _, err := r.Reconcile(ctx, reconcile.Request{}); err != nil {
 		t.Errorf("error %v: trying again does not help", err)
