@@ -14,10 +14,10 @@
 //	apis                                                  types, no logic
 //	tool, workdir, settings, metrics                      base
 //	plan, refs, packages, resolve                         decisions, pure
-//	status                                                what users read, pure
+//	status, repository                                    what users read; what is offered; pure
 //	access, sidecar, fetch, template, deploy, track,
 //	status/writer                                         one effect each
-//	pipeline                                              the stages in order
+//	pipeline, repository/offer                            the stages in order; a repository's own
 //	controller/..., apiserver                             entry points
 //
 // cmd/garboard alone knows all of them and reads flags and environment. A lower

@@ -20,16 +20,16 @@ var layers = [][]string{
 	{"apis"},
 	{"tool", "workdir", "settings", "metrics"},
 	{"plan", "refs", "packages", "resolve"},
-	{"status"},
+	{"status", "repository"},
 	{"access", "sidecar", "fetch", "template", "deploy", "track", "status/writer"},
-	{"pipeline"},
+	{"pipeline", "repository/offer"},
 	{"controller/app", "controller/packageinstall", "controller/packagerepository", "controller/settings", "apiserver"},
 }
 
 // functionalCore are the entries that see values only, and impure is what they
 // must not import.
 var (
-	functionalCore = []string{"plan", "refs", "packages", "resolve", "status"}
+	functionalCore = []string{"plan", "refs", "packages", "resolve", "status", "repository"}
 	impure         = []string{"os", "os/exec", "net", "net/http", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 )
 

@@ -23,7 +23,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/garboard-dev/garboard/pkg/access"
+	internalpackaging "github.com/garboard-dev/garboard/pkg/apis/internalpackaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/controller/app"
 	settingsctrl "github.com/garboard-dev/garboard/pkg/controller/settings"
 	"github.com/garboard-dev/garboard/pkg/deploy/kapp"
@@ -70,7 +72,11 @@ func runController(ctx context.Context, o Options) error {
 	if err := setUpSettings(ctx, mgr, o, set, tools); err != nil {
 		return err
 	}
-	if err := setUpApps(mgr, o, set, tools); err != nil {
+	reconciles := metrics.NewReconciles(ctrlmetrics.Registry)
+	if err := setUpApps(mgr, o, set, tools, reconciles); err != nil {
+		return err
+	}
+	if err := setUpRepositories(mgr, o, set, tools, reconciles); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -85,7 +91,9 @@ func unthrottle(cfg *rest.Config) {
 
 func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, packaging.AddToScheme, internalpackaging.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -142,16 +150,25 @@ func setUpSettings(ctx context.Context, mgr manager.Manager, o Options, set *set
 	return r.SetupWithManager(mgr)
 }
 
-func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client) error {
+// newKube returns a client for the controller's own cluster, and its configuration.
+func newKube(mgr manager.Manager, o Options) (*rest.Config, kubernetes.Interface, error) {
 	cfg := rest.CopyConfig(mgr.GetConfig())
 	cfg.Timeout = o.APITimeout
 	httpClient, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	kube, err := kubernetes.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {
-		return fmt.Errorf("create API client: %w", err)
+		return nil, nil, fmt.Errorf("create API client: %w", err)
+	}
+	return cfg, kube, nil
+}
+
+func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client, reconciles *metrics.Reconciles) error {
+	cfg, kube, err := newKube(mgr, o)
+	if err != nil {
+		return err
 	}
 	objects := track.NewObjects(kube)
 	deployer := kapp.New(kapp.Options{
@@ -173,7 +190,7 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 			Now:        time.Now, ToolTimeout: o.ToolTimeout,
 			Memory: budget.New(budget.Share(tool.ContainerMemory())),
 		},
-		Forget: tools.Forget, Settings: set, Metrics: metrics.NewReconciles(ctrlmetrics.Registry), Now: time.Now,
+		Forget: tools.Forget, Settings: set, Metrics: reconciles, Now: time.Now,
 		Concurrency: o.Concurrency, WaitingSlots: o.WaitingSlots,
 	})
 	metrics.RegisterSlots(ctrlmetrics.Registry, r.Slots)
