@@ -2,9 +2,12 @@ package writer_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/pkg/status/writer"
 )
 
@@ -109,6 +113,53 @@ func TestAppShrinksWhatIsTooLarge(t *testing.T) {
 	}
 	if s.updates[1].Status.Conditions[0].Type != v1alpha1.ReconcileSucceeded {
 		t.Error("the outcome was lost")
+	}
+}
+
+// small is a server that refuses what etcd does.
+type small struct{ server }
+
+func (s *small) Status() client.SubResourceWriter { return s }
+
+func (s *small) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if err := s.server.Update(ctx, obj, opts...); err != nil {
+		return err
+	}
+	body, err := json.Marshal(obj)
+	if err == nil && len(body) > 3<<19 {
+		err = errors.New("etcdserver: request is too large")
+	}
+	return err
+}
+
+// TestAppOfALargeCluster: a deploy to 40,000 nodes and stages that print a lot are
+// stored by the first write, with their ends and the outcome.
+func TestAppOfALargeCluster(t *testing.T) {
+	for shift := range 4 { // a rune of three bytes over each place where it may be cut
+		var deploy strings.Builder
+		deploy.WriteString(strings.Repeat("x", shift))
+		for i := range 40_000 {
+			fmt.Fprintf(&deploy, "node-%05d ✓ ok: reconcile daemonset/agent (apps/v1) namespace: kube-system ✓✓✓\n", i)
+		}
+		stage := func(text string) *status.Stage { return &status.Stage{Stdout: text, Stderr: text} }
+		other := strings.Repeat("✓ done with one of many things\n", 1<<15)
+		out := status.Outcome{Generation: 1, Fetch: stage(other), Template: stage(other), Deploy: stage(deploy.String()), Inspect: stage(other), Done: true}
+		s := &small{}
+		got, err := (&writer.Writer{Client: s}).App(t.Context(), app("5", "u"), status.ProjectApp(v1alpha1.AppStatus{}, out))
+		if err != nil || len(s.updates) != 1 {
+			t.Fatalf("error %v after %d writes", err, len(s.updates))
+		}
+		body, err := json.Marshal(got)
+		if err != nil || len(body) > status.DefaultBudget+4<<10 || !utf8.Valid(body) || strings.Contains(string(body), "\uFFFD") {
+			t.Errorf("%d bytes, error %v", len(body), err)
+		}
+		first, rest, _ := strings.Cut(got.Status.Deploy.Stdout, "\n")
+		if want := fmt.Sprintf("[output truncated: %d bytes]", deploy.Len()-len(rest)); first != want || !strings.HasPrefix(rest, "node-") || !strings.HasSuffix(deploy.String(), rest) {
+			t.Errorf("begins with %q and %.20q, want %q and a whole line", first, rest, want)
+		}
+		if !status.Has(got.Status.GenericStatus, v1alpha1.ReconcileSucceeded) {
+			t.Errorf("the outcome is lost: %+v", got.Status.Conditions)
+		}
 	}
 }
 
