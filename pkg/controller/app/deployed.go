@@ -17,14 +17,13 @@ import (
 // deployed says whether the App may have objects in a cluster. In doubt it says
 // yes: the cost is an App that stays, of the contrary objects that nobody owns.
 func (s *session) deployed(ctx context.Context) bool {
-	app := s.current()
+	app, d := s.current(), s.old.Deploy
+	if d != nil && d.KappDeployStatus != nil {
+		return true
+	}
 	if app.Spec.ServiceAccountName == "" && app.Spec.Cluster != nil {
 		// The record is in a cluster that cannot be reached now.
-		d := s.old.Deploy
 		return d != nil && !strings.HasPrefix(d.Error, "Preparing kapp: ")
-	}
-	if d := s.old.Deploy; d != nil && d.KappDeployStatus != nil {
-		return true
 	}
 	// kapp's record, under its own name, its fully qualified one, and the name
 	// that old versions gave it.

@@ -204,6 +204,7 @@ func (s *session) job(ctx context.Context, app *v1alpha1.App, run *run) pipeline
 			return s.addFinalizer(ctx)
 		},
 		Deployed: s.deployed,
+		Doomed:   func(ctx context.Context) bool { return s.doomed(ctx, app) },
 		Waiting: func(now bool) {
 			s.turn.wait(now)
 			run.waits(now)
@@ -269,6 +270,22 @@ func (s *session) removeFinalizer(ctx context.Context) error {
 		return fmt.Errorf("remove finalizer of App %s/%s: %w", s.app.Namespace, s.app.Name, err)
 	}
 	return nil
+}
+
+// doomed says that the App's own namespace is being deleted.
+func (s *session) doomed(ctx context.Context, app *v1alpha1.App) bool {
+	if !s.goes(ctx, app.Namespace) {
+		return false
+	}
+	logf.FromContext(ctx).Info("Left what the App deployed outside of its namespace, which takes its identity along")
+	return true
+}
+
+// goes says that a namespace is being deleted or gone.
+func (s *session) goes(ctx context.Context, name string) bool {
+	ns := &corev1.Namespace{}
+	err := s.r.Live.Get(ctx, client.ObjectKey{Name: name}, ns)
+	return apierrors.IsNotFound(err) || err == nil && ns.Status.Phase == corev1.NamespaceTerminating
 }
 
 // namespacesGo says that everything the App deployed goes with namespaces that
