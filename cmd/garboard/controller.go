@@ -79,6 +79,9 @@ func runController(ctx context.Context, o Options) error {
 	if err := setUpRepositories(mgr, o, set, tools, reconciles); err != nil {
 		return err
 	}
+	if err := setUpInstalls(ctx, mgr, o, set, reconciles); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -113,6 +116,11 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	}
 	if o.Namespace != "" {
 		opts.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+		if o.GlobalNamespace != "" {
+			opts.Cache.ByObject = map[client.Object]cache.ByObject{
+				&internalpackaging.InternalPackage{}: {Namespaces: map[string]cache.Config{o.Namespace: {}, o.GlobalNamespace: {}}},
+			}
+		}
 	}
 	if o.Pprof {
 		opts.PprofBindAddress = "127.0.0.1:6060"

@@ -26,6 +26,8 @@ type Options struct {
 	WaitingSlots int
 	// Namespace restricts the controller to one namespace; empty means all.
 	Namespace string
+	// GlobalNamespace is the one whose Packages all namespaces see; empty is none.
+	GlobalNamespace string
 	// MetricsAddress is where metrics are served; 0 serves none.
 	MetricsAddress string
 	// HealthAddress is where /healthz and /readyz are served; 0 serves none.
@@ -67,6 +69,7 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (Opt
 	fs.IntVar(&o.Concurrency, "concurrency", 10, "number of Apps that work at once, 1 to 1000")
 	fs.IntVar(&o.WaitingSlots, "waiting-slots", 200, "number of deploys that wait for their cluster beside them, 0 to 1000")
 	fs.StringVar(&o.Namespace, "namespace", "", "namespace to watch; empty watches all")
+	fs.StringVar(&o.GlobalNamespace, "packaging-global-namespace", "", "namespace whose Packages all namespaces see; empty is none")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address to serve metrics on; 0 serves none")
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", "0", "address to serve /healthz and /readyz on; 0 serves none")
 	fs.BoolVar(&o.Pprof, "dangerous-enable-pprof", false, "serve profiles on 127.0.0.1:6060")
