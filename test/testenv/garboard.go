@@ -28,9 +28,10 @@ const (
 )
 
 // SystemNamespace and ControllerAccount are where Garboard is installed and whom
-// its controller acts as.
+// its controller acts as. Packages in GlobalNamespace are seen by all namespaces.
 const (
 	SystemNamespace   = "kapp-controller"
+	GlobalNamespace   = "kapp-controller-packaging-global"
 	ControllerAccount = "kapp-controller-sa"
 )
 
@@ -132,6 +133,7 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 		Args: append([]string{
 			"-kubeconfig=" + l.path("controller/kubeconfig"),
 			"-metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
+			"-packaging-global-namespace=" + GlobalNamespace,
 		}, o.ControllerArgs...),
 		LogFile: filepath.Join(e.logDir, "controller.log"), User: user(controllerUID),
 		Env: append([]string{
@@ -199,13 +201,14 @@ func (g *Garboard) Metrics(ctx context.Context) (string, error) {
 
 // install applies what an installation of Garboard has besides its Deployment.
 func (e *Env) install(ctx context.Context) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: ControllerAccount}}
-	_, err := e.Core.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
+	for _, name := range []string{SystemNamespace, GlobalNamespace} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := e.Core.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
 	}
-	_, err = e.Core.CoreV1().ServiceAccounts(SystemNamespace).Create(ctx, sa, metav1.CreateOptions{})
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: ControllerAccount}}
+	_, err := e.Core.CoreV1().ServiceAccounts(SystemNamespace).Create(ctx, sa, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
