@@ -65,6 +65,8 @@ func sopsCommand(home, env, file string) tool.Command {
 // decrypt replaces file by its content in plain.
 func (r *run) decrypt(ctx context.Context, c tool.Command, file string) error {
 	shown := strings.TrimPrefix(file, r.req.Root+"/")
+	c.Admit = r.req.Memory.Resize
+	defer r.req.Memory.Shrink(0) // the file goes back to the workspace
 	res, err := r.ws.Run(ctx, c)
 	if err == nil {
 		err = res.Err()
