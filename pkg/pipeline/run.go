@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/garboard-dev/garboard/pkg/deploy"
 	"github.com/garboard-dev/garboard/pkg/fetch"
@@ -74,6 +75,11 @@ func (p *Pipeline) runDelete(ctx context.Context, job Job, progress func(deploy.
 		// Nothing was ever deployed, so a service account that is missing, or a
 		// spec that never was right, must not keep the App for ever.
 		return &status.Stage{}
+	}
+	if apierrors.IsNotFound(err) && job.Doomed != nil && job.Doomed(ctx) {
+		// Nothing can be created in that namespace any more: whoever waits for the
+		// identity keeps the namespace for ever.
+		return &status.Stage{Stdout: fmt.Sprintf("Left what is outside of namespace %s, which is being deleted: %v", job.Namespace, err)}
 	}
 	if err != nil {
 		err = fmt.Errorf("%w (hint: restore what is missing, or set spec.noopDelete to leave the deployed objects behind)", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/garboard-dev/garboard/pkg/access"
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
@@ -99,10 +100,16 @@ func (s *stages) Inspect(ctx context.Context, _ deploy.Request) deploy.Result {
 
 func (s *stages) Resolve(ctx context.Context, _ access.Request) (access.Target, error) {
 	if st := s.note(ctx, "access"); st.Failed() {
-		return access.Target{}, errors.New(st.Err)
+		return access.Target{}, missing(st.Err)
 	}
 	return access.Target{}, nil
 }
+
+// missing is what the API server says of something that is not there.
+type missing string
+
+func (m missing) Error() string         { return string(m) }
+func (m missing) Status() metav1.Status { return metav1.Status{Reason: metav1.StatusReasonNotFound} }
 
 func (s *stages) Facts(access.Request) template.Facts { return nil }
 
@@ -184,6 +191,7 @@ func TestDelete(t *testing.T) {
 		"Skipped":       {"noopDelete touches nothing", nil, func(j *pipeline.Job) { j.SkipDelete = true }, "", ""},
 		"Fails":         {"told", map[string]string{"delete": "boom"}, nil, "access delete", "boom"},
 		"NoAccess":      {"objects exist, so the App must stay", map[string]string{"access": "gone"}, nil, "access", "Preparing kapp: gone (hint: restore what is missing, or set spec.noopDelete to leave the deployed objects behind)"},
+		"Doomed":        {"its namespace goes, so the account never comes back", map[string]string{"access": "gone"}, func(j *pipeline.Job) { j.Doomed = func(context.Context) bool { return true } }, "access", ""},
 		"NeverDeployed": {"nothing exists, so it may go", map[string]string{"access": "gone", "deployed": "no"}, nil, "access", ""},
 		"BadSpec":       {"the same for a spec that never was right", map[string]string{"deployed": "no"}, func(j *pipeline.Job) { j.Spec.Deploy = nil }, "", ""},
 		"Panics":        {"contained", map[string]string{"delete": "panic"}, nil, "access delete", "Internal error: stage delete (this is a fault of the controller: its log has the details)"},

@@ -88,6 +88,9 @@ type Job struct {
 	// Waiting is told when the deploy only waits for the cluster, and when it goes on
 	// to change it; see deploy.Request. nil is told nothing.
 	Waiting func(bool)
+	// Doomed says that the object's own namespace is being deleted, so that an identity
+	// that is gone from it cannot come back. nil: it is not. Asked like Deployed.
+	Doomed func(ctx context.Context) bool
 	// SkipDelete says that nothing is to be deleted although objects exist.
 	SkipDelete bool
 

@@ -198,7 +198,7 @@ func (s *session) job(ctx context.Context, app *v1alpha1.App, run *run) pipeline
 		Labels: app.Labels, Annotations: app.Annotations, Spec: app.Spec, Suffix: ".app",
 		KappRawOptions: set.KappDeployRawOptions, SkipTLS: set.ShouldSkipTLSForAuthority,
 		BeforeDeploy: func(ctx context.Context) error {
-			if err := run.deploys(); err != nil {
+			if err := run.mayDeploy(); err != nil {
 				return err
 			}
 			return s.addFinalizer(ctx)
@@ -296,11 +296,9 @@ func (s *session) namespacesGo(ctx context.Context, app *v1alpha1.App) bool {
 		return false
 	}
 	for _, name := range append([]string{app.Namespace}, app.Status.Deploy.KappDeployStatus.AssociatedResources.Namespaces...) {
-		ns := &corev1.Namespace{}
-		err := s.r.Live.Get(ctx, client.ObjectKey{Name: name}, ns)
 		// The name (cluster), for objects without a namespace, is none that exists
 		// and none that may exist.
-		if name == "(cluster)" || !apierrors.IsNotFound(err) && (err != nil || ns.Status.Phase != corev1.NamespaceTerminating) {
+		if name == "(cluster)" || !s.goes(ctx, name) {
 			return false
 		}
 	}
