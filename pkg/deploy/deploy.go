@@ -54,9 +54,9 @@ type Request struct {
 	// Progress is called from one goroutine while kapp runs, at most every 200 ms
 	// and only after the output changed. It may be nil and must not block long.
 	Progress func(Progress)
-	// Waiting is called with true when kapp has applied what it could and only waits
-	// for the cluster, and with false when it goes on to apply. Both may repeat. It may
-	// be nil and must not block.
+	// Waiting is called with false before kapp first changes objects, with true when it
+	// has applied what it could and only waits for the cluster, and with false when it
+	// goes on to apply. All may repeat. It may be nil and must not block.
 	Waiting func(bool)
 }
 

@@ -54,7 +54,7 @@ func (r *running) start(ctx context.Context, app *v1alpha1.App, deleting bool) *
 	ctx, cancel := context.WithCancelCause(ctx)
 	now := &run{
 		all: r, key: types.NamespacedName{Namespace: app.Namespace, Name: app.Name}, ctx: ctx, cancel: cancel,
-		uid: app.UID, generation: app.Generation, deleting: deleting, canceled: app.Spec.Canceled, applying: deleting,
+		uid: app.UID, generation: app.Generation, deleting: deleting, canceled: app.Spec.Canceled,
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,19 +73,15 @@ func (n *run) stop() error {
 	return cause
 }
 
-// deploys notes that the cluster is changed from now on, or returns why it must
-// not be.
-func (n *run) deploys() error {
-	n.all.mu.Lock()
-	defer n.all.mu.Unlock()
+// mayDeploy returns why the run must not change the cluster any more, if so.
+func (n *run) mayDeploy() error {
 	if n.ctx.Err() != nil {
 		return context.Cause(n.ctx)
 	}
-	n.applying = true
 	return nil
 }
 
-// waits notes that kapp only waits, or goes on to change the cluster.
+// waits notes that kapp only waits, or that it changes the cluster from now on.
 func (n *run) waits(now bool) {
 	n.all.mu.Lock()
 	defer n.all.mu.Unlock()

@@ -26,7 +26,7 @@ func TestEventsEndRuns(t *testing.T) {
 		want     error
 	}{
 		"Edit":             {"a new spec is what counts", false, func(a *v1alpha1.App) { a.Generation++ }, errSuperseded},
-		"EditOfDelete":     {"a delete that changes the cluster goes on", true, func(a *v1alpha1.App) { a.Generation++ }, nil},
+		"EditOfDelete":     {"noopDelete, for example", true, func(a *v1alpha1.App) { a.Generation++ }, errSuperseded},
 		"Metadata":         {"labels and annotations start nothing and end nothing", false, func(a *v1alpha1.App) { a.Labels = map[string]string{"a": "b"} }, nil},
 		"Status":           {"nor does our own write", false, func(a *v1alpha1.App) { a.Status.FriendlyDescription = "x"; a.ResourceVersion = "9" }, nil},
 		"Older":            {"an event that comes late", false, func(a *v1alpha1.App) { a.Generation = 0 }, nil},
@@ -101,17 +101,18 @@ func TestApplyingEndsFirst(t *testing.T) {
 		want     error
 	}{
 		"Fetching":         {"nothing to wait for", false, func(r *running, _ *run) { edit(r) }, errSuperseded},
-		"Applying":         {"kapp ends what it does", false, func(r *running, n *run) { _ = n.deploys(); edit(r) }, nil},
-		"ApplyingThenWait": {"then the run ends", false, func(r *running, n *run) { _ = n.deploys(); edit(r); n.waits(true) }, errSuperseded},
-		"Waiting":          {"at once", false, func(r *running, n *run) { _ = n.deploys(); n.waits(true); edit(r) }, errSuperseded},
-		"ApplyingAgain":    {"the next group is applied", false, func(r *running, n *run) { _ = n.deploys(); n.waits(true); n.waits(false); edit(r) }, nil},
-		"CanceledApplying": {"a cancel waits for nothing", false, func(r *running, n *run) { _ = n.deploys(); cancel(r) }, errCanceled},
+		"Applying":         {"kapp ends what it does", false, func(r *running, n *run) { n.waits(false); edit(r) }, nil},
+		"ApplyingThenWait": {"then the run ends", false, func(r *running, n *run) { n.waits(false); edit(r); n.waits(true) }, errSuperseded},
+		"Waiting":          {"at once", false, func(r *running, n *run) { n.waits(false); n.waits(true); edit(r) }, errSuperseded},
+		"ApplyingAgain":    {"the next group is applied", false, func(r *running, n *run) { n.waits(true); n.waits(false); edit(r) }, nil},
+		"CanceledApplying": {"a cancel waits for nothing", false, func(r *running, n *run) { n.waits(false); cancel(r) }, errCanceled},
 		"Refs":             {"a Secret that the run has read", false, func(r *running, _ *run) { r.outdated(theApp) }, errSuperseded},
-		"RefsApplying":     {"the same", false, func(r *running, n *run) { _ = n.deploys(); r.outdated(theApp) }, nil},
-		"Deleting":         {"a delete changes the cluster from its beginning", true, func(r *running, _ *run) { edit(r) }, nil},
-		"DeletingWaits":    {"an edit, such as noopDelete, ends its wait", true, func(r *running, n *run) { edit(r); n.waits(true) }, errSuperseded},
+		"RefsApplying":     {"the same", false, func(r *running, n *run) { n.waits(false); r.outdated(theApp) }, nil},
+		"Deleting":         {"a delete that changes the cluster", true, func(r *running, n *run) { n.waits(false); edit(r) }, nil},
+		"DeleteCompares":   {"and one that does not yet: its spec may say noopDelete now", true, func(r *running, _ *run) { edit(r) }, errSuperseded},
+		"DeletingWaits":    {"an edit, such as noopDelete, ends its wait", true, func(r *running, n *run) { n.waits(false); edit(r); n.waits(true) }, errSuperseded},
 		"DeletingRefs":     {"which a Secret does not", true, func(r *running, n *run) { n.waits(true); r.outdated(theApp) }, nil},
-		"Gone":             {"nobody is left", false, func(r *running, n *run) { _ = n.deploys(); r.gone(theApp) }, errDeleted},
+		"Gone":             {"nobody is left", false, func(r *running, n *run) { n.waits(false); r.gone(theApp) }, errDeleted},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestNoDeployAfterTheEnd(t *testing.T) {
 	runs := newRunning()
 	run := runs.start(t.Context(), app(), false)
 	runs.outdated(theApp)
-	if err := run.deploys(); !errors.Is(err, errSuperseded) {
+	if err := run.mayDeploy(); !errors.Is(err, errSuperseded) {
 		t.Errorf("may deploy: %v", err)
 	}
 }

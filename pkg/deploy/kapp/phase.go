@@ -17,11 +17,13 @@ const (
 type phases struct {
 	// applying is called when kapp begins to change the cluster. May repeat.
 	applying func()
-	// waiting is called with whether kapp only waits, when that changes. May be nil.
+	// waiting is called with false before kapp first changes the cluster, and then
+	// with whether it only waits, when that changes. May be nil.
 	waiting func(bool)
 
 	mu    sync.Mutex // guards all below; held while calling, so that no call is late
-	now   bool       // what waiting was last called with
+	told  bool       // waiting was called
+	now   bool       // what with, the last time
 	ended bool
 }
 
@@ -39,10 +41,10 @@ func (p *phases) line(pattern string) {
 func (p *phases) set(waiting bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.waiting == nil || p.ended || p.now == waiting {
+	if p.waiting == nil || p.ended || p.told && p.now == waiting {
 		return
 	}
-	p.now = waiting
+	p.told, p.now = true, waiting
 	p.waiting(waiting)
 }
 

@@ -60,9 +60,9 @@ func TestWaiting(t *testing.T) {
 		child    bool
 		want     []bool
 	}{
-		"InOrder": {"each step is waited for", inOrder, false, []bool{true, false, true}},
+		"InOrder": {"each step is waited for", inOrder, false, []bool{false, true, false, true}},
 		"Nothing": {"nothing to do, nothing to wait for", inOrder, false, nil},
-		"Child":   {"a run in a process of its own tells as well", timed("timed", "yes"), true, []bool{true}},
+		"Child":   {"a run in a process of its own tells as well", timed("timed", "yes"), true, []bool{false, true}},
 	}
 	b := newBench(t, true)
 	for _, name := range []string{"InOrder", "Nothing", "Child"} {
@@ -125,7 +125,9 @@ func TestCanceledChange(t *testing.T) {
 			req := b.request("slow", c.manifest, c.options...)
 			req.Waiting = func(waiting bool) {
 				w.tell(waiting)
-				cancel(errors.New("the App was edited"))
+				if waiting {
+					cancel(errors.New("the App was edited"))
+				}
 			}
 			res := b.runner.Deploy(ctx, req)
 			if want := "Deploying: Process was canceled: the App was edited"; res.Err != want {
@@ -161,7 +163,7 @@ func TestCanceledChange(t *testing.T) {
 			if res := b.runner.Delete(t.Context(), b.request("slow", "")); res.Failed() {
 				t.Errorf("delete: %s\n%s", res.Err, res.Stderr)
 			}
-			if calls := w.all(); len(calls) != 1 {
+			if calls := w.all(); !slices.Equal(calls, []bool{false, true}) {
 				t.Errorf("%s: told %v after its end", c.reason, calls)
 			}
 		})
