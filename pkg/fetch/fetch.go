@@ -1,11 +1,13 @@
 // Package fetch brings the sources of an App into its workspace. It turns them into
 // one configuration for vendir, which the sidecar runs; what vendir fetched is
-// never opened here.
+// never opened here. Files that are in the App, its Secrets and ConfigMaps alone
+// need no vendir.
 package fetch
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
+	"errors"
 	"net/url"
 	"path"
 	"strings"
@@ -21,7 +23,7 @@ import (
 type Workspace interface {
 	Put(ctx context.Context, files []tool.File) error
 	Run(ctx context.Context, c tool.Command) (tool.Result, error)
-	List(ctx context.Context, dir string, suffixes []string) ([]string, error)
+	Remove(ctx context.Context, paths []string) error
 }
 
 // dir is where vendir runs and each source lands.
@@ -54,7 +56,7 @@ type Fetcher struct{ objects Objects }
 // New returns a Fetcher that reads Secrets and ConfigMaps from objects.
 func New(objects Objects) *Fetcher { return &Fetcher{objects: objects} }
 
-// Fetch runs vendir once in ws. All failures are in the result's stage; what it
+// Fetch fetches into ws, with at most one run of vendir. All failures are in the result's stage; what it
 // says holds no secret of the fetch. Nothing is retried: that is the reconciler's
 // to do, which does not hold a worker while it waits.
 func (f *Fetcher) Fetch(ctx context.Context, ws Workspace, req Request) Result {
@@ -81,27 +83,65 @@ func (f *Fetcher) fetch(ctx context.Context, ws Workspace, req Request, hide *re
 	if err := validate(req.Sources); err != nil {
 		return status.Stage{}.Fail("", err)
 	}
-	input, err := f.input(ctx, req, hide)
+	c := newCollector(f.objects, req.Namespace, hide)
+	for i, src := range req.Sources {
+		if err := c.add(ctx, i, src); err != nil {
+			return status.Stage{}.Fail("Fetching: ", err)
+		}
+	}
+	if files, ok := c.onlyFiles(req.Sources); ok {
+		return put(ctx, ws, files, req.Sources)
+	}
+	stage := c.sync(ctx, ws, req)
+	if stage.Failed() {
+		stage.Stderr = hint(stage.Stderr, c.placeholders)
+		return stage
+	}
+	stage.Stderr += warnings(req.Sources, c.given)
+	return stage
+}
+
+// sync runs vendir, and unpack for what it downloaded.
+func (c *collector) sync(ctx context.Context, ws Workspace, req Request) status.Stage {
+	const prefix = "Fetching resources: "
+	skipTLS := req.SkipTLS
+	if skipTLS == nil {
+		skipTLS = func(string) bool { return false }
+	}
+	input, err := encode(c.documents, config(req.Sources, func(i int) string { return c.given[i].name }, skipTLS))
 	if err != nil {
 		return status.Stage{}.Fail("Fetching: ", err)
 	}
-	run, err := ws.Run(ctx, command(input))
-	stage := status.FromRun("Fetching resources: ", run, err)
-	if stage.Failed() {
-		stage.Stderr = hint(stage.Stderr)
+	home, err := gitHome(req.Sources, c.given)
+	if err != nil {
+		return status.Stage{}.Fail("Fetching: ", err)
+	}
+	if err := ws.Put(ctx, home); err != nil {
+		return status.Stage{}.Fail(prefix, err)
+	}
+	run, err := ws.Run(ctx, command(input, cacheable(req.Sources)))
+	if len(home) > 0 {
+		// Later tools have the same home and no business with it.
+		err = errors.Join(err, ws.Remove(ctx, paths(home)))
+	}
+	stage := status.FromRun(prefix, run, err)
+	list := downloads(req.Sources)
+	if stage.Failed() || len(list) == 0 {
 		return stage
 	}
-	return stage.Fail("Fetching resources: ", unpacked(ctx, ws, req.Sources))
+	again, err := ws.Run(ctx, tool.Command{Name: "unpack", Stdin: list, Dir: dir})
+	next := status.FromRun(prefix, again, err)
+	next.Stdout = stage.Stdout
+	return next
 }
 
-// command is the one run of vendir. Credentials are in its input only, never in
-// arguments, environment or files.
-func command(input []byte) tool.Command {
+// command is the one run of vendir. Its input has the credentials: arguments and
+// environment of a process can be seen.
+func command(input []byte, cache tool.Cache) tool.Command {
 	return tool.Command{
-		Name: "vendir", Args: []string{"sync", "-f", "-", "--lock-file", "/dev/null"}, Stdin: input, Dir: dir,
+		Name: "vendir", Args: []string{"sync", "-f", "-", "--lock-file", "/dev/null"}, Stdin: input, Dir: dir, Cache: cache,
 		Env: []string{
-			// vendir joins the names in an archive to its folder unchecked; with this
-			// Go's readers refuse names that lead outside.
+			// Go's readers refuse names in layers and charts that lead outside.
 			"GODEBUG=tarinsecurepath=0,zipinsecurepath=0",
 			// A submodule may name any address.
 			"GIT_ALLOW_PROTOCOL=http:https:ssh",
@@ -109,57 +149,39 @@ func command(input []byte) tool.Command {
 	}
 }
 
-func (f *Fetcher) input(ctx context.Context, req Request, hide *redact.Redactor) ([]byte, error) {
-	c := newCollector(f.objects, req.Namespace, hide)
-	names := make([]string, len(req.Sources))
-	for i, src := range req.Sources {
-		name, err := c.source(ctx, src)
-		if err != nil {
-			return nil, err
-		}
-		names[i] = name
-	}
-	skipTLS := req.SkipTLS
-	if skipTLS == nil {
-		skipTLS = func(string) bool { return false }
-	}
-	return encode(c.documents, config(req.Sources, func(i int) string { return names[i] }, skipTLS))
+// download is the part of unpack's input for one source.
+type download struct {
+	Dir, Name string
+	SubPath   string `json:",omitempty"`
 }
 
-// unpacked fails for an archive that vendir left as it was. vendir does that when
-// it meets a link, a device or a name that leads outside, after it unpacked what
-// came before: templating would go on with a part of the files.
-func unpacked(ctx context.Context, ws Workspace, sources []v1alpha1.AppFetch) error {
+// downloads is unpack's input: vendir leaves what it downloaded as it is, as its own
+// way to unpack keeps no links and does not notice entries that are there twice. nil
+// means that there is nothing to unpack.
+func downloads(sources []v1alpha1.AppFetch) []byte {
+	var list []download
 	for i, src := range sources {
-		if src.HTTP == nil || src.Inline != nil || src.Image != nil {
+		if !isHTTP(src) {
 			continue
 		}
-		u, err := url.Parse(src.HTTP.URL)
-		if err != nil || !archive(path.Base(u.Path)) {
-			continue
+		name := "content"
+		if u, err := url.Parse(src.HTTP.URL); err == nil && u.Path != "" && !strings.HasSuffix(u.Path, "/") {
+			name = path.Base(u.Path)
 		}
-		name := path.Base(u.Path)
-		at := path.Join(dir, folder(i, src))
-		found, err := ws.List(ctx, at, []string{name})
-		if err != nil {
-			return fmt.Errorf("Checking source %d: %w", i, err)
-		}
-		for _, file := range found {
-			if file == path.Join(at, name) {
-				return fmt.Errorf("Archive '%s' of source %d could not be unpacked (hint: it is damaged, or holds links, devices or paths that lead outside)", name, i)
-			}
-		}
+		list = append(list, download{Dir: folder(i, src), Name: name, SubPath: src.HTTP.SubPath})
 	}
-	return nil
+	if list == nil {
+		return nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings can be encoded
+	}
+	return text
 }
 
-func archive(name string) bool {
-	for _, suffix := range []string{".tgz", ".tar.gz", ".tar", ".zip"} {
-		if strings.HasSuffix(strings.ToLower(name), suffix) {
-			return true
-		}
-	}
-	return false
+func isHTTP(src v1alpha1.AppFetch) bool {
+	return src.HTTP != nil && src.Inline == nil && src.Image == nil
 }
 
 // hideAddresses hides the passwords in addresses, also those that vendir takes apart.
@@ -176,28 +198,4 @@ func hideAddresses(hide *redact.Redactor, src v1alpha1.AppFetch) {
 			hide.AddURL(src.HelmChart.Repository.URL)
 		}
 	}
-}
-
-// untrusted are the words of Go, git and curl for a certificate of an unknown
-// authority.
-var untrusted = []string{
-	"x509: certificate signed by unknown authority",
-	"server certificate verification failed",
-	"unable to get local issuer certificate",
-	"self-signed certificate", "self signed certificate",
-}
-
-const (
-	caHint  = "(hint: The CA Certificate from URL is unknown/invalid. Add valid CA certificate to the kapp-controller configuration to reconcile successfully)"
-	caWhere = "(hint: the configuration is the Secret kapp-controller-config in the controller's namespace, key caCerts)"
-)
-
-// hint says how to make a certificate trusted, below stderr.
-func hint(stderr string) string {
-	for _, words := range untrusted {
-		if strings.Contains(stderr, words) {
-			return strings.TrimSuffix(stderr, "\n") + "\n" + caHint + "\n" + caWhere + "\n"
-		}
-	}
-	return stderr
 }

@@ -2,13 +2,13 @@ package fetch
 
 import (
 	"context"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/refs"
 	"github.com/garboard-dev/garboard/pkg/refs/inline"
+	"github.com/garboard-dev/garboard/pkg/tool"
 	"github.com/garboard-dev/garboard/pkg/tool/redact"
 )
 
@@ -27,13 +27,20 @@ type collector struct {
 	secrets   map[string]*corev1.Secret
 	data      map[refs.Key]map[string][]byte
 	documents []document
-	hide      *redact.Redactor
+	// derived has the names of documents that are made of a Secret for one use.
+	derived map[string]bool
+	// given has the credentials, files the inline files of each source by its index.
+	given []credentials
+	files [][]tool.File
+	// placeholders are Secrets that have no registry credentials yet.
+	placeholders []placeholder
+	hide         *redact.Redactor
 }
 
 func newCollector(objects Objects, namespace string, hide *redact.Redactor) *collector {
 	return &collector{
 		objects: objects, namespace: namespace, hide: hide,
-		secrets: map[string]*corev1.Secret{}, data: map[refs.Key]map[string][]byte{},
+		secrets: map[string]*corev1.Secret{}, data: map[refs.Key]map[string][]byte{}, derived: map[string]bool{},
 	}
 }
 
@@ -88,68 +95,38 @@ func (c *collector) lookup(ctx context.Context) inline.Lookup {
 	}
 }
 
-// source reads what src names and returns the name under which vendir finds its
-// Secret, "" if it has none.
-func (c *collector) source(ctx context.Context, src v1alpha1.AppFetch) (string, error) {
+// add reads what source i names.
+func (c *collector) add(ctx context.Context, i int, src v1alpha1.AppFetch) error {
+	c.given, c.files = append(c.given, credentials{}), append(c.files, nil)
 	if src.Inline != nil {
-		// vendir writes the files; here they are only checked, because vendir lets
-		// one of two files with the same path vanish.
-		_, err := inline.Files(*src.Inline, c.lookup(ctx))
-		return "", err
+		// vendir lets one of two files with the same path vanish, so they are
+		// checked here also where vendir writes them.
+		files, err := inline.Files(*src.Inline, c.lookup(ctx))
+		c.files[i] = files
+		return err
 	}
-	ref, git := secretRef(src)
+	ref, use := credentialsOf(src)
 	if ref == nil {
-		return "", nil
+		return nil
 	}
 	s, err := c.secret(ctx, ref.Name)
-	if err != nil || !git {
-		return ref.Name, err
+	if err != nil {
+		return err
 	}
-	data, changed := gitKeys(s.Data)
-	if !changed {
-		return ref.Name, nil
+	given, err := use.choose(s)
+	if err != nil {
+		return err
 	}
-	// No Secret has a name with a space, so this one is nobody else's.
-	name := ref.Name + " (git)"
-	if _, found := c.secrets[name]; !found {
-		c.secrets[name] = s
-		c.addSecret(name, s.Type, data)
-	}
-	return name, nil
-}
-
-// secretRef returns the credentials of src and whether they are git's.
-func secretRef(src v1alpha1.AppFetch) (ref *v1alpha1.AppFetchLocalRef, git bool) {
-	switch {
-	case src.Image != nil:
-		return src.Image.SecretRef, false
-	case src.HTTP != nil:
-		return src.HTTP.SecretRef, false
-	case src.Git != nil:
-		return src.Git.SecretRef, true
-	case src.HelmChart != nil && src.HelmChart.Repository != nil:
-		return src.HelmChart.Repository.SecretRef, false
-	case src.ImgpkgBundle != nil:
-		return src.ImgpkgBundle.SecretRef, false
-	}
-	return nil, false
-}
-
-// gitKeys returns data with the names that Flux gives to SSH keys replaced by
-// vendir's, if vendir's are not there.
-func gitKeys(data map[string][]byte) (map[string][]byte, bool) {
-	out := maps.Clone(data)
-	changed := false
-	for theirs, vendirs := range map[string]string{"identity": "ssh-privatekey", "known_hosts": "ssh-knownhosts"} {
-		value, found := data[theirs]
-		if _, taken := data[vendirs]; found && !taken {
-			delete(out, theirs)
-			out[vendirs] = value
-			changed = true
+	c.given[i] = given
+	if use.registry {
+		if p, empty := asPlaceholder(s); empty {
+			c.placeholders = append(c.placeholders, p)
 		}
 	}
-	if changed {
-		delete(out, "identity.pub")
+	if given.name == ref.Name || given.name == "" || c.derived[given.name] {
+		return nil
 	}
-	return out, changed
+	c.derived[given.name] = true
+	c.addSecret(given.name, given.kind, given.data)
+	return nil
 }

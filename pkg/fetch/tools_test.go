@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,7 +23,7 @@ import (
 	"github.com/garboard-dev/garboard/test/workspace"
 )
 
-// These tests run the real vendir and git.
+// These tests run the real vendir, git and unpack.
 
 // The sidecar's workspace is one.
 var _ fetch.Workspace = (*sidecar.Workspace)(nil)
@@ -192,50 +191,6 @@ func tarGz(t *testing.T, members ...member) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
-}
-
-// TestVendirArchives: an archive is unpacked as a whole or the fetch fails, and
-// nothing lands outside.
-func TestVendirArchives(t *testing.T) {
-	first := member{name: "a/f", content: "f"}
-	for name, tc := range map[string]struct {
-		members []member
-		ok      bool
-	}{
-		"Plain":        {[]member{first, {name: "b", content: "b"}}, true},
-		"LinkInside":   {[]member{first, {name: "a/l", link: "f", kind: tar.TypeSymlink}}, false},
-		"LinkOutside":  {[]member{first, {name: "l", link: "../../etc/passwd", kind: tar.TypeSymlink}}, false},
-		"LinkAbsolute": {[]member{first, {name: "l", link: "/etc/passwd", kind: tar.TypeSymlink}}, false},
-		"HardLink":     {[]member{first, {name: "l", link: "../x", kind: tar.TypeLink}}, false},
-		"LinkThrough":  {[]member{first, {name: "d", link: "/tmp", kind: tar.TypeSymlink}, {name: "d/x", content: "x"}}, false},
-		"Device":       {[]member{first, {name: "d", kind: tar.TypeChar}}, false},
-		"FileTwice":    {[]member{first, {name: "a/f/g", content: "g"}}, false},
-		"NameOutside":  {[]member{first, {name: "../../../../up", content: "x"}}, false},
-		"FirstOutside": {[]member{{name: "../../../../up", content: "x"}, first}, false},
-		"LongName":     {[]member{first, {name: strings.Repeat("n", 300), content: "x"}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			content := tarGz(t, tc.members...)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
-			defer server.Close()
-			ws := workspace.New(t)
-			res := fetch.New(newObjects()).Fetch(t.Context(), ws, fetch.Request{Sources: sources(t, fmt.Sprintf("[{http: {url: '%s/x.tgz'}}]", server.URL))})
-			if res.Failed() == tc.ok {
-				t.Errorf("error %q: %s", res.Err, res.Stderr)
-			}
-			for p := range ws.Tree(".") {
-				if path.Base(p) == "up" {
-					t.Errorf("%s was written", p)
-				}
-			}
-			if tc.ok {
-				if diff := cmp.Diff(map[string]string{"a/f": "f", "b": "b"}, ws.Tree(res.Root)); diff != "" {
-					t.Error(diff)
-				}
-			}
-			t.Log(res.Err, res.Stderr)
-		})
-	}
 }
 
 // TestVendirHTTP: basic authentication, a plain file, a wrong digest.

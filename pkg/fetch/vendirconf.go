@@ -88,8 +88,9 @@ func contents(src v1alpha1.AppFetch, secret *vendir.DirectoryContentsLocalRef, s
 			DangerousSkipTLSVerify: skip(registry(src.Image.URL)),
 		}}
 	case src.HTTP != nil:
-		return vendir.DirectoryContents{NewRootPath: src.HTTP.SubPath, HTTP: &vendir.DirectoryContentsHTTP{
-			URL: src.HTTP.URL, SHA256: src.HTTP.SHA256, SecretRef: secret,
+		// Unpacking, and subPath with it, comes later: see downloads.
+		return vendir.DirectoryContents{HTTP: &vendir.DirectoryContentsHTTP{
+			URL: src.HTTP.URL, SHA256: src.HTTP.SHA256, SecretRef: secret, DisableUnpack: true,
 		}}
 	case src.Git != nil:
 		return vendir.DirectoryContents{NewRootPath: src.Git.SubPath, Git: gitContents(*src.Git, secret, skip)}

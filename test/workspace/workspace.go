@@ -25,6 +25,12 @@ import (
 // serveEnv makes a test binary the sidecar: it holds the folder to work in.
 const serveEnv = "GARBOARD_TEST_SIDECAR"
 
+// Limits of the sidecar, low so that a test passes them soon.
+const (
+	MaxBytes   = 64 << 20
+	MaxEntries = 20_000
+)
+
 // base is the folder of the sidecar that Main started.
 var base string
 
@@ -49,7 +55,7 @@ func serve(dir string) {
 	if err == nil {
 		err = sidecar.Serve(ctx, sidecar.ServerOptions{
 			Socket: socket(dir), WorkDir: work(dir), ToolDir: filepath.Join(tools, "bin", "tools"),
-			Log: slog.New(slog.DiscardHandler),
+			Log: slog.New(slog.DiscardHandler), MaxBytes: MaxBytes, MaxEntries: MaxEntries,
 		})
 	}
 	if err != nil {

@@ -31,12 +31,25 @@ func read(root *os.Root, name string, t *tree) (bool, error) {
 		return true, readZip(z, t)
 	}
 	if z, err := gzip.NewReader(bufio.NewReader(f)); err == nil {
-		return readTar(z, t, true)
+		unpacked, err := readTar(z, t, true)
+		if err == nil && unpacked {
+			err = drain(z)
+		}
+		return unpacked, err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return false, err
 	}
 	return readTar(bufio.NewReader(f), t, info.Size() > 0)
+}
+
+// drain reads the rest, which has a checksum of all at its end.
+func drain(r io.Reader) error {
+	const most = 1 << 20
+	if _, err := io.CopyN(io.Discard, r, most); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("is damaged behind its last entry: %w", err)
+	}
+	return nil
 }
 
 // readTar reads a tar archive. empty says whether one without entries counts.

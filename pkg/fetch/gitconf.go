@@ -1,0 +1,95 @@
+package fetch
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/tool"
+)
+
+// gitHome returns what git is to find in its home: what vendir cannot pass on, and
+// what it passes on for the repository itself but not for its submodules. Each part
+// counts for one host only.
+func gitHome(sources []v1alpha1.AppFetch, given []credentials) ([]tool.File, error) {
+	var conf bytes.Buffer
+	var files []tool.File
+	for i, src := range sources {
+		if src.Git == nil || src.Inline != nil || src.Image != nil || src.HTTP != nil || given[i].secret == "" {
+			continue
+		}
+		g := given[i]
+		u, err := url.Parse(src.Git.URL)
+		if err != nil || u.Host == "" {
+			continue // SSH, or vendir's to report
+		}
+		if err := checkGit(u, g); err != nil {
+			return nil, err
+		}
+		scope := gitScope(u, sources, g.secret, given)
+		if len(g.ca) > 0 {
+			name := fmt.Sprintf("ca-%d.crt", i)
+			files = append(files, tool.File{Path: "home/" + name, Content: g.ca})
+			fmt.Fprintf(&conf, "[http %s]\n\tsslCAInfo = ~/%s\n", quote(scope), name)
+		}
+		if len(g.bearer) > 0 {
+			// The empty one takes back those of a wider scope.
+			fmt.Fprintf(&conf, "[http %s]\n\textraHeader =\n\textraHeader = %s\n", quote(scope), quote("Authorization: Bearer "+strings.TrimSpace(string(g.bearer))))
+		}
+		if user, found := g.data[keyUser]; found && u.Scheme == "https" {
+			name := fmt.Sprintf("login-%d", i)
+			login := url.URL{Scheme: u.Scheme, Host: u.Host, User: url.UserPassword(string(user), string(g.data[keyPassword]))}
+			files = append(files, tool.File{Path: "home/" + name, Content: []byte(login.String() + "\n")})
+			fmt.Fprintf(&conf, "[credential %s]\n\thelper = store --file ~/%s\n", quote(scope), name)
+		}
+	}
+	if conf.Len() > 0 {
+		files = append(files, tool.File{Path: "home/.gitconfig", Content: conf.Bytes()})
+	}
+	return files, nil
+}
+
+func checkGit(u *url.URL, g credentials) error {
+	if len(g.bearer) > 0 && u.Scheme != "https" {
+		return fmt.Errorf("Key '%s' of secret '%s' is only supported for https remotes", keyBearer, g.secret)
+	}
+	if strings.ContainsFunc(strings.TrimSpace(string(g.bearer)), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("Key '%s' of secret '%s' is no token: it has control characters", keyBearer, g.secret)
+	}
+	if len(g.ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(g.ca) {
+		return fmt.Errorf("Key '%s' of secret '%s' has no certificate in PEM", keyCA, g.secret)
+	}
+	return nil
+}
+
+// gitScope is the address that git's settings for a source are to count for: the
+// whole host, so that submodules beside it are reached, or only the repository when
+// another source has other credentials there.
+func gitScope(u *url.URL, sources []v1alpha1.AppFetch, secret string, given []credentials) string {
+	scope := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}
+	for i, src := range sources {
+		if src.Git == nil || given[i].secret == secret {
+			continue
+		}
+		if other, err := url.Parse(src.Git.URL); err == nil && other.Scheme == u.Scheme && other.Host == u.Host {
+			scope.Path = u.Path
+		}
+	}
+	return scope.String()
+}
+
+// quote quotes a value or the name of a part of git's configuration.
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+func paths(files []tool.File) []string {
+	var out []string
+	for _, f := range files {
+		out = append(out, f.Path)
+	}
+	return out
+}
