@@ -2,7 +2,9 @@ package refs_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +14,18 @@ import (
 	"github.com/garboard-dev/garboard/pkg/refs"
 )
 
-// fill gives each field below v that is named ...Ref a name of its own and
-// returns the keys that OfApp has to find for them.
+// isRef says whether a field refers to another object: by its own name or that of
+// its type, so that neither a new field nor an oddly named one is missed.
+func isRef(field reflect.StructField) bool {
+	t := field.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct && (strings.HasSuffix(field.Name, "Ref") || strings.HasSuffix(t.Name(), "Ref"))
+}
+
+// fill gives each reference below v a name of its own and returns the keys that
+// OfApp has to find for them.
 func fill(v reflect.Value, path string, want map[refs.Key]string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -30,13 +42,13 @@ func fill(v reflect.Value, path string, want map[refs.Key]string) {
 			}
 			at := path + "." + field.Name
 			fill(v.Field(i), at, want)
-			if strings.HasSuffix(field.Name, "Ref") && field.Type.Kind() == reflect.Pointer {
+			if isRef(field) && !field.Anonymous {
 				kind := refs.Secret
 				if field.Name == "ConfigMapRef" {
 					kind = refs.ConfigMap
 				}
 				name := fmt.Sprintf("n%d", len(want))
-				v.Field(i).Elem().FieldByName("Name").SetString(name)
+				reflect.Indirect(v.Field(i)).FieldByName("Name").SetString(name)
 				want[refs.Key{Kind: kind, Name: name}] = at
 			}
 		}
@@ -49,8 +61,15 @@ func TestOfAppFindsEveryRef(t *testing.T) {
 	var spec v1alpha1.AppSpec
 	want := map[refs.Key]string{}
 	fill(reflect.ValueOf(&spec).Elem(), "spec", want)
-	if len(want) < 15 {
-		t.Fatalf("found only %d references in the types: %v", len(want), want)
+	paths := slices.Collect(maps.Values(want))
+	for _, path := range []string{
+		"spec.Cluster.KubeconfigSecretRef", "spec.Fetch.Inline.PathsFrom.ConfigMapRef", "spec.Fetch.Git.SecretRef",
+		"spec.Fetch.HelmChart.Repository.SecretRef", "spec.Template.Ytt.Inline.PathsFrom.SecretRef", "spec.Template.Cue.ValuesFrom.SecretRef",
+		"spec.Template.Jsonnet.ValuesFrom.ConfigMapRef", "spec.Template.Sops.PGP.PrivateKeysSecretRef", "spec.Template.Sops.Age.PrivateKeysSecretRef",
+	} {
+		if !slices.Contains(paths, path) {
+			t.Errorf("the walk did not come by %s", path)
+		}
 	}
 	for _, key := range refs.OfApp(spec) {
 		if _, ok := want[key]; !ok {
