@@ -2,6 +2,8 @@ package access_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -174,31 +176,49 @@ func TestKubeconfigIsRestricted(t *testing.T) {
 	addAccount(t, ns)
 	tests := map[string]struct {
 		reason string
-		change func(*clientcmdapi.AuthInfo)
+		change func(*clientcmdapi.AuthInfo, *clientcmdapi.Cluster)
+		err    string
 	}{
-		"Exec": {"no program is run", func(u *clientcmdapi.AuthInfo) {
+		"Exec": {"no program is run", func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) {
 			*u = clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: "/bin/true", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}
-		}},
-		"TokenFile":   {"no file is read", func(u *clientcmdapi.AuthInfo) { *u = clientcmdapi.AuthInfo{TokenFile: "/etc/hostname"} }},
-		"Certificate": {"no file is read", func(u *clientcmdapi.AuthInfo) { *u = clientcmdapi.AuthInfo{ClientCertificate: "/x", ClientKey: "/y"} }},
-		"AuthProvider": {"no plugin is used", func(u *clientcmdapi.AuthInfo) {
+		}, "user 'garboard-test' of the kubeconfig has only exec, which is not used here (hint: give it token,"},
+		"TokenFile": {"no file is read", func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) {
+			*u = clientcmdapi.AuthInfo{TokenFile: "/etc/hostname"}
+		}, "has only tokenFile"},
+		"Certificate": {"no file is read", func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) {
+			*u = clientcmdapi.AuthInfo{ClientCertificate: "/x", ClientKey: "/y"}
+		}, "has only client-certificate and client-key"},
+		"AuthProvider": {"no plugin is used", func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) {
 			*u = clientcmdapi.AuthInfo{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "oidc"}}
-		}},
+		}, "has only auth-provider"},
+		"Authority": {"nor for the server's certificate", func(_ *clientcmdapi.AuthInfo, c *clientcmdapi.Cluster) {
+			c.CertificateAuthority, c.CertificateAuthorityData = "/x", nil
+		}, "cluster 'garboard-test' of the kubeconfig has certificate-authority, which names a file and is not used here"},
+		"Nothing": {"without credentials, for a cluster that asks for none", func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) {
+			*u = clientcmdapi.AuthInfo{}
+		}, ""},
+		"Beside": {"what is not used does no harm beside what is", func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) {
+			*u = clientcmdapi.AuthInfo{Token: "not-a-token", Exec: &clientcmdapi.ExecConfig{Command: "/bin/true", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}
+		}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := strings.ToLower(name)
 			addSecret(t, ns, secret, "key", kubeconfig(t, ns, func(c *clientcmdapi.Config) {
-				for _, u := range c.AuthInfos {
-					tc.change(u)
-				}
+				current := c.Contexts[c.CurrentContext]
+				tc.change(c.AuthInfos[current.AuthInfo], c.Clusters[current.Cluster])
 			}))
 			cluster := &v1alpha1.AppCluster{KubeconfigSecretRef: &v1alpha1.AppClusterKubeconfigSecretRef{Name: secret, Key: "key"}}
 			target, err := newResolver(nil).Resolve(t.Context(), access.Request{Namespace: ns, Cluster: cluster})
+			if tc.err != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), "Building Kubernetes config: ") || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("%s: error %v, want %s", tc.reason, err, tc.err)
+				}
+				return
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What is left is an identity without credentials.
 			if user, err := whoAmI(t, target); user != "system:anonymous" && !apierrors.IsUnauthorized(err) {
 				t.Errorf("%s: acts as %q, %v", tc.reason, user, err)
 			}
@@ -215,6 +235,29 @@ func TestKubeconfigIsRestricted(t *testing.T) {
 	target, err := newResolver(nil).Resolve(t.Context(), access.Request{Namespace: ns, Cluster: cluster})
 	if err != nil || target.Config.Host != env.Config().Host {
 		t.Errorf("the own cluster is %v, %v", target.Config, err)
+	}
+}
+
+// TestAuthorityFile: the cluster's authority is renewed in a file, which the clients
+// read again now and then; one that is read here once would outlive it.
+func TestAuthorityFile(t *testing.T) {
+	ns := env.Namespace(t)
+	addAccount(t, ns)
+	base := env.Config()
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, base.CAData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base.CAFile, base.CAData = file, nil
+	target, err := access.New(base, env.Core, access.Options{}).Resolve(t.Context(), access.Request{Namespace: ns, ServiceAccountName: "sa"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user, err := whoAmI(t, target); err != nil || user != "system:serviceaccount:"+ns+":sa" {
+		t.Errorf("acts as %q, %v", user, err)
+	}
+	if target.Config.CAFile != file || len(target.Config.CAData) > 0 {
+		t.Errorf("the authority is %q and %d bytes", target.Config.CAFile, len(target.Config.CAData))
 	}
 }
 

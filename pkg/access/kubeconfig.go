@@ -57,6 +57,9 @@ func restrictedConfig(data []byte, ownHost string) (*rest.Config, string, error)
 	if len(full.Clusters) == 0 {
 		return nil, "", errors.New("Expected to find at least one cluster in kubeconfig")
 	}
+	if err := usable(full); err != nil {
+		return nil, "", err
+	}
 	direct := clientcmd.NewNonInteractiveClientConfig(*restrict(full), full.CurrentContext, &clientcmd.ConfigOverrides{}, nil)
 	config, err := direct.ClientConfig()
 	if err != nil {
@@ -99,6 +102,41 @@ func restrict(full *clientcmdapi.Config) *clientcmdapi.Config {
 		out.Contexts[name] = &clientcmdapi.Context{Cluster: c.Cluster, AuthInfo: c.AuthInfo, Namespace: c.Namespace}
 	}
 	return out
+}
+
+// usable fails if the current context lives on fields that are not used here:
+// without them requests would be anonymous, or fail for no visible reason.
+func usable(full *clientcmdapi.Config) error {
+	current := full.Contexts[full.CurrentContext]
+	if current == nil {
+		return nil // reported by client-go
+	}
+	if u := full.AuthInfos[current.AuthInfo]; u != nil {
+		has := u.Token != "" || u.Username != "" || len(u.ClientCertificateData) > 0
+		if fields := ignored(u); !has && len(fields) > 0 {
+			return fmt.Errorf("Building Kubernetes config: user '%s' of the kubeconfig has only %s, which is not used here "+
+				"(hint: give it token, or client-certificate-data and client-key-data)", current.AuthInfo, strings.Join(fields, " and "))
+		}
+	}
+	if c := full.Clusters[current.Cluster]; c != nil && c.CertificateAuthority != "" && len(c.CertificateAuthorityData) == 0 && !c.InsecureSkipTLSVerify {
+		return fmt.Errorf("Building Kubernetes config: cluster '%s' of the kubeconfig has certificate-authority, which names a file and is not used here "+
+			"(hint: give it certificate-authority-data)", current.Cluster)
+	}
+	return nil
+}
+
+// ignored are the fields of a user that would run programs or read files here.
+func ignored(u *clientcmdapi.AuthInfo) (fields []string) {
+	for name, set := range map[string]bool{
+		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "tokenFile": u.TokenFile != "",
+		"client-certificate": u.ClientCertificate != "", "client-key": u.ClientKey != "",
+	} {
+		if set {
+			fields = append(fields, name)
+		}
+	}
+	slices.Sort(fields)
+	return fields
 }
 
 // hostPort cuts the scheme and path off an API server's address.

@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +108,49 @@ func TestRawOptions(t *testing.T) {
 				t.Errorf("%s: error %q, want %q", tc.reason, got, tc.err)
 			}
 		})
+	}
+}
+
+// forbidden are kapp's flags that would leave the App's identity, cluster or record, or
+// read this machine.
+var forbidden = regexp.MustCompile(`^--(kubeconfig.*|file|app.*|namespace|prev-app|yes|.*metadata-file.*|.*file-output|diff-ui.*|dangerous-disable-.*|context|.*fs.*)$`)
+
+// FuzzRawOptions: an option is refused with one of two texts, or it is one line that
+// reaches kapp as it is, as one argument that is no other flag.
+func FuzzRawOptions(f *testing.F) {
+	for _, o := range []string{"--wait=true", "--labels=a=b", "--kubeconfig=/x", "--wait", "-f=x", "--filter={}", "--wait=a\nb", "--app=x", "", "--=x", "--diff-changes=true --yes"} {
+		f.Add(o, o)
+	}
+	f.Fuzz(func(t *testing.T, global, own string) {
+		req := deploy.Request{Name: "n", Suffix: ".app", GlobalRawOptions: []string{global}}
+		req.Kapp.RawOptions = []string{own}
+		req.Kapp.Delete = &v1alpha1.AppDeployKappDelete{RawOptions: []string{own}}
+		req.Kapp.Inspect = &v1alpha1.AppDeployKappInspect{RawOptions: []string{own}}
+		toDeploy, err := deploy.ArgsToDeploy(req, "-")
+		checkArgs(t, toDeploy, err, global, own)
+		toDelete, err := deploy.ArgsToDelete(req)
+		checkArgs(t, toDelete, err, own)
+		toInspect, err := deploy.ArgsToInspect(req)
+		checkArgs(t, toInspect, err, own)
+	})
+}
+
+func checkArgs(t *testing.T, args []string, err error, options ...string) {
+	t.Helper()
+	if err != nil {
+		if text := err.Error(); len(args) > 0 || !strings.HasPrefix(text, "Expected flag '") && !strings.HasPrefix(text, "Unexpected flag '--") {
+			t.Fatalf("error %q, arguments %q", err, args)
+		}
+		return
+	}
+	at := 0
+	for _, o := range options {
+		name, value, found := strings.Cut(o, "=")
+		i := slices.Index(args[at:], o)
+		if !found || value == "" || strings.Contains(o, "\n") || forbidden.MatchString(name) || i < 0 {
+			t.Fatalf("%q became %q", o, args)
+		}
+		at += i + 1
 	}
 }
 

@@ -136,27 +136,7 @@ func TestNarrowIdentity(t *testing.T) {
 func TestDefinitionAndObject(t *testing.T) {
 	b := newBench(t, false)
 	group := b.namespace + ".example.com"
-	manifest := func(value string) string {
-		return fmt.Sprintf(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: things.%[1]s}
-spec:
-  group: %[1]s
-  scope: Namespaced
-  names: {plural: things, singular: thing, kind: Thing, listKind: ThingList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: %[1]s/v1
-kind: Thing
-metadata: {name: one}
-spec: {value: %[2]q}
-`, group, value)
-	}
+	manifest := func(value string) string { return definition(group, "v1") + thing(group, "v1", value) }
 	b.mustDeploy("crd", manifest("1"))
 	b.mustDeploy("crd", manifest("2"))
 	if out, err := env.Kubectl(t.Context(), "delete", "crd", "things."+group, "--wait"); err != nil {
@@ -165,5 +145,85 @@ spec: {value: %[2]q}
 	b.mustDeploy("crd", manifest("3"))
 	if res := b.runner.Delete(t.Context(), b.request("crd", "")); res.Failed() {
 		t.Errorf("delete: %s\n%s", res.Err, res.Stderr)
+	}
+}
+
+// A second version of a definition, with an object of that version, in one manifest:
+// the object waits until the version is served.
+func TestSecondVersion(t *testing.T) {
+	b := newBench(t, false)
+	group := b.namespace + ".example.com"
+	b.mustDeploy("crd", definition(group, "v1")+thing(group, "v1", "1"))
+	res := b.mustDeploy("crd", definition(group, "v1", "v2")+thing(group, "v2", "2"))
+	if strings.Contains(res.Stdout, "create thing/one") || strings.Contains(res.Stdout, "delete thing/one") {
+		t.Errorf("the object was made anew:\n%s", res.Stdout)
+	}
+	b.mustDeploy("crd", definition(group, "v2")+thing(group, "v2", "3"))
+	out, err := env.Kubectl(t.Context(), "get", "things.v2."+group, "one", "-n", b.namespace, "-o", "jsonpath={.apiVersion} {.spec.value}")
+	if err != nil || out != group+"/v2 3" {
+		t.Errorf("the object is %q, %v", out, err)
+	}
+	if res := b.runner.Delete(t.Context(), b.request("crd", "")); res.Failed() {
+		t.Errorf("delete: %s\n%s", res.Err, res.Stderr)
+	}
+}
+
+// definition defines Things of any shape in some versions, the last of which is stored.
+func definition(group string, versions ...string) string {
+	out := fmt.Sprintf(`---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {plural: things, singular: thing, kind: Thing, listKind: ThingList}
+  versions:
+`, group)
+	for i, v := range versions {
+		out += fmt.Sprintf("  - name: %s\n    served: true\n    storage: %t\n    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n", v, i == len(versions)-1)
+	}
+	return out
+}
+
+func thing(group, version, value string) string {
+	return fmt.Sprintf("---\napiVersion: %s/%s\nkind: Thing\nmetadata: {name: one}\nspec: {value: %q}\n", group, version, value)
+}
+
+// A wait is neither over too early nor goes on for ever: old Pods that are gone are no
+// new ones, a status of an older generation is none, and what failed has failed.
+func TestWaitsRightly(t *testing.T) {
+	b := newBench(t, false)
+	group := b.namespace + ".example.com"
+	b.mustDeploy("kind", definition(group, "v1"))
+	recreate := func(fail string) string {
+		return strings.Replace(strings.Replace(workload, "spec:\n  selector", "spec:\n  strategy: {type: Recreate}\n  selector", 1),
+			"labels: {app: web}}", "labels: {app: web}, annotations: {"+fail+"}}", 1)
+	}
+	b.mustDeploy("web", recreate(""))
+	rules := fmt.Sprintf(`---
+apiVersion: kapp.k14s.io/v1alpha1
+kind: Config
+waitRules:
+- supportsObservedGeneration: true
+  conditionMatchers:
+  - {type: Stalled, status: "True", failure: true}
+  - {type: Ready, status: "True", success: true}
+  resourceMatchers: [{apiVersionKindMatcher: {apiVersion: %s/v1, kind: Thing}}]
+`, group)
+	state := func(observed int, condition string) string {
+		return rules + thing(group, "v1", "1") + fmt.Sprintf("status: {observedGeneration: %d, conditions: [{type: %s, status: \"True\"}]}\n", observed, condition)
+	}
+	cases := map[string]struct{ reason, name, manifest, want string }{
+		"Recreate": {"the old Pods are gone, the new ones are not there", "web", recreate("garboard.dev/fail: hang"), "Timed out waiting after 3s for resources: [deployment/web"},
+		"Older":    {"Ready is said of an older generation", "older", state(0, "Ready"), "Timed out waiting after 3s for resources: [thing/one"},
+		"Stalled":  {"it will never be ready", "stalled", strings.ReplaceAll(state(1, "Stalled"), "name: one", "name: stalled"), "thing/stalled (" + group + "/v1) namespace: " + b.namespace + ": Finished waiting unsuccessfully"},
+		"Ready":    {"it is", "ready", strings.ReplaceAll(state(1, "Ready"), "name: one", "name: ready"), ""},
+	}
+	for name, c := range cases {
+		res := b.runner.Deploy(t.Context(), b.request(c.name, c.manifest, "--wait-timeout=3s", "--wait-check-interval=500ms"))
+		if (c.want == "") == res.Failed() || !strings.Contains(res.Stderr, c.want) {
+			t.Errorf("%s: %s: %q\n%s", name, c.reason, res.Err, res.Stderr)
+		}
 	}
 }

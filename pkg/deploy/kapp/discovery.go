@@ -69,11 +69,33 @@ func (c *clusterTypes) get(ask discovery.DiscoveryInterfaces, notBefore time.Tim
 // did not find, and then expects news.
 type runTypes struct {
 	cluster *clusterTypes
-	mu      sync.Mutex // guards last
-	last    time.Time
+	// first returns the kinds that suffice for the first question, or false for all.
+	// Nil: all.
+	first func() (map[schema.GroupKind]bool, bool)
+	mu    sync.Mutex // guards last
+	last  time.Time
 }
 
+// get answers the first question with what the run is about, if that is known: a
+// delete or inspect would list every kind of the cluster. kapp asks again to look
+// for what it did not find, and to see that a delete left nothing.
 func (t *runTypes) get(ask discovery.DiscoveryInterfaces) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	t.mu.Lock()
+	again := !t.last.IsZero()
+	t.mu.Unlock()
+	groups, lists, err := t.whole(ask)
+	if again || t.first == nil {
+		return groups, lists, err
+	}
+	if all, ok := t.first(); ok {
+		if few := scoped(lists, all); len(few) > 0 {
+			lists = few
+		}
+	}
+	return groups, lists, err
+}
+
+func (t *runTypes) whole(ask discovery.DiscoveryInterfaces) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	t.mu.Lock()
 	notBefore := t.last
 	t.last = time.Now()

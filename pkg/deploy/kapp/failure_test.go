@@ -183,24 +183,44 @@ func TestCancelDuringWait(t *testing.T) {
 	}
 }
 
-// An object that changes between comparison and write is compared once more.
+// An object that changes between comparison and write is compared once more, whichever
+// of its fields that was.
 func TestConflictIsRetried(t *testing.T) {
-	b := newBench(t, false)
-	b.mustDeploy("conflict", configMap("contested", "1"))
-	var once atomic.Bool
-	b.requests.onRequest(func(req *http.Request) {
-		if req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/contested") || !once.CompareAndSwap(false, true) {
-			return
-		}
-		cm := b.configMap("contested")
-		cm.Data["key"] = "theirs"
-		if _, err := env.Core.CoreV1().ConfigMaps(b.namespace).Update(context.Background(), cm, metav1.UpdateOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
-	b.mustDeploy("conflict", configMap("contested", "2"))
-	if got := b.configMap("contested").Data["key"]; got != "2" || !once.Load() {
-		t.Errorf("value %q, disturbed: %t", got, once.Load())
+	cases := map[string]struct {
+		reason string
+		theirs func(*corev1.ConfigMap)
+	}{
+		"SameField":  {"ours wins", func(cm *corev1.ConfigMap) { cm.Data["key"] = "theirs" }},
+		"OtherField": {"what the manifest lacks goes", func(cm *corev1.ConfigMap) { cm.Data["other"] = "theirs" }},
+		"NotOurs":    {"what is not compared stays", func(cm *corev1.ConfigMap) { cm.Finalizers = []string{"garboard.dev/theirs"} }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, false)
+			b.mustDeploy("conflict", configMap("contested", "1"))
+			var once atomic.Bool
+			b.requests.onRequest(func(req *http.Request) {
+				if req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/contested") || !once.CompareAndSwap(false, true) {
+					return
+				}
+				cm := b.configMap("contested")
+				c.theirs(cm)
+				if _, err := env.Core.CoreV1().ConfigMaps(b.namespace).Update(context.Background(), cm, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+			b.mustDeploy("conflict", configMap("contested", "2"))
+			got := b.configMap("contested")
+			if !once.Load() || got.Data["key"] != "2" || len(got.Data) != 1 || (len(got.Finalizers) > 0) != (name == "NotOurs") {
+				t.Errorf("%s: disturbed %t, data %v, finalizers %v", c.reason, once.Load(), got.Data, got.Finalizers)
+			}
+			if len(got.Finalizers) > 0 {
+				got.Finalizers = nil
+				if _, err := env.Core.CoreV1().ConfigMaps(b.namespace).Update(t.Context(), got, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 

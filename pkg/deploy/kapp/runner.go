@@ -142,7 +142,14 @@ func (r *Runner) Delete(ctx context.Context, req deploy.Request) deploy.Result {
 	if err != nil {
 		return deploy.Result{Stage: status.Stage{}.Fail("", err)}
 	}
-	return explain(ctx, req, r.start(ctx, req, job{command: deleteCommand, args: args, prefix: deploy.Deleting}))
+	j := job{command: deleteCommand, args: args, prefix: deploy.Deleting}
+	res := r.start(ctx, req, j)
+	if strings.Contains(res.Stderr, "Expected all resources to be gone, but found") && ctx.Err() == nil {
+		// Something of a kind that the record does not name.
+		j.whole = true
+		res = r.start(ctx, req, j)
+	}
+	return explain(ctx, req, res)
 }
 
 // Inspect lists what is deployed.
@@ -165,6 +172,8 @@ type job struct {
 	args    []string
 	prefix  string // of the error text
 	demands demands
+	// whole lets a delete look at every kind of the cluster from the start.
+	whole bool
 }
 
 // start runs j to its end or until ctx ends.
@@ -273,13 +282,14 @@ func (r *Runner) newRun(req deploy.Request, j job) *run {
 	out := &output{}
 	ui := newRunUI(outWriter{out}, errWriter{out}, &phases{applying: out.setApplying, waiting: req.Waiting})
 	fence := newFence(target.HTTP.Transport)
+	records := newRecords(target.RecordNamespace(), app, state.memo, j.command == deployCommand)
 	deps := &depsFactory{
 		config:    target.Config,
 		http:      &http.Client{Transport: fence},
 		namespace: target.Namespace,
 		ui:        ui,
-		records:   newRecords(target.RecordNamespace(), app, state.memo, j.command == deployCommand),
-		types:     &runTypes{cluster: types},
+		records:   records,
+		types:     &runTypes{cluster: types, first: j.first(req, records)},
 		objects:   &objects{off: j.demands.rules},
 		denied:    state.denied,
 	}

@@ -40,6 +40,9 @@ var rules = []rule{
 	{regexp.MustCompile(`admission webhook ` + name + ` denied the request`), func(m []string, _ Run) string {
 		return fmt.Sprintf("a policy of this cluster refuses the object, the webhook %s; change the object as its text says, or ask who runs it", m[1])
 	}},
+	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']{1,253})' (?:with binding '[^']{1,253}' )?denied request`), func(m []string, _ Run) string {
+		return fmt.Sprintf("a policy of this cluster refuses the object, the ValidatingAdmissionPolicy %s; change the object as its text says, or ask who wrote it", m[1])
+	}},
 	{regexp.MustCompile(`failed calling webhook ` + name), func(m []string, _ Run) string {
 		return fmt.Sprintf("the cluster asks the webhook %s before it takes the object, and that does not answer; repair what serves it (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations)", m[1])
 	}},

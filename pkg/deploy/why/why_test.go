@@ -46,6 +46,7 @@ func TestHints(t *testing.T) {
 		"ClusterIP":    {"the same in other words", `spec.clusterIPs[0]: Invalid value: ["10.0.0.9"]: may not change once set`, by, []string{"fallback-on-replace"}},
 		"StatefulSet":  {"and in others", `spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden`, by, []string{"fallback-on-replace"}},
 		"Denied":       {"a policy, and not one of the texts that it repeats", `admission webhook "policy.example.com" denied the request: field is immutable, connection refused`, by, []string{"the webhook policy.example.com; change the object"}},
+		"Policy":       {"the same without a server", `ValidatingAdmissionPolicy 'small' with binding 'b' denied request: too large`, by, []string{"the ValidatingAdmissionPolicy small"}},
 		"WebhookDown":  {"whose server is away", `failed calling webhook "policy.example.com": failed to call webhook: Post "https://x": dial tcp: connection refused`, by, []string{"asks the webhook policy.example.com"}},
 		"Quota":        {"nothing left", `pods "x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1`, by, []string{"ResourceQuota small is used up"}},
 		"QuotaWants":   {"a quota that wants requests", `pods "x" is forbidden: failed quota: small: must specify limits.cpu for: c`, by, []string{"ResourceQuota small counts limits.cpu"}},
