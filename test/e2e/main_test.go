@@ -16,7 +16,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	internalpackaging "github.com/garboard-dev/garboard/pkg/apis/internalpackaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
 	"github.com/garboard-dev/garboard/test/testenv"
 )
 
@@ -37,11 +39,12 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		scheme := runtime.NewScheme()
-		if err := clientgoscheme.AddToScheme(scheme); err != nil {
-			return err
-		}
-		if err := v1alpha1.AddToScheme(scheme); err != nil {
-			return err
+		for _, add := range []func(*runtime.Scheme) error{
+			clientgoscheme.AddToScheme, v1alpha1.AddToScheme, packaging.AddToScheme, internalpackaging.AddToScheme,
+		} {
+			if err := add(scheme); err != nil {
+				return err
+			}
 		}
 		kube, err = client.New(e.Config(), client.Options{Scheme: scheme})
 		return err
