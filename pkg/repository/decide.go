@@ -31,6 +31,11 @@ const (
 	Conflict
 )
 
+// String returns the action's name.
+func (a Action) String() string {
+	return [...]string{"Keep", "Leave", "Create", "Update", "Delete", "Conflict"}[a]
+}
+
 // Decide says what to do when a repository holds next and the object exists in its
 // namespace already; reason tells why, for a conflict. The owner of next is that of
 // its annotation (contract 7.5 and 16.7).
