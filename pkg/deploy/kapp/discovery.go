@@ -111,7 +111,11 @@ func (t *runTypes) whole(ask discovery.DiscoveryInterfaces) ([]*metav1.APIGroup,
 func (t *runTypes) gone(ask discovery.DiscoveryInterfaces, gvr schema.GroupVersionResource) bool {
 	_, lists, err := t.cluster.get(ask, time.Now())
 	if err != nil {
-		return false
+		// Of an API that does not answer nothing is known; the others are.
+		failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
+		if _, own := failed[gvr.GroupVersion()]; own || !partly {
+			return false
+		}
 	}
 	for _, l := range lists {
 		if l.GroupVersion != gvr.GroupVersion().String() {
