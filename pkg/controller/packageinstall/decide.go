@@ -176,7 +176,6 @@ func (s state) install(chosen string) decision {
 		}
 		if owner := metav1.GetControllerOf(s.app); owner != nil && owner.UID != s.pkgi.UID {
 			d.outcome.Failure = alreadyOwned(s.app, owner)
-			d.outcome.Attempted = ""
 			return d
 		}
 	}

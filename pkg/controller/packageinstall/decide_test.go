@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 		"Foreign": {"an App of somebody else", func(s *state) {
 			yes := true
 			s.app.OwnerReferences = []metav1.OwnerReference{{Kind: "Fleet", Name: "f", UID: "u9", Controller: &yes}}
-		}, status.Install{Version: "1.1.0", Failure: "Object team/web is already owned by another Fleet controller f"}, ""},
+		}, status.Install{Version: "1.1.0", Attempted: "1.1.0", Failure: "Object team/web is already owned by another Fleet controller f"}, ""},
 		"Manual": {"an App that is left alone", func(s *state) {
 			s.app.Annotations[manuallyControlledAnnotation] = ""
 			s.versions = append(s.versions, offered("1.2.0")...)

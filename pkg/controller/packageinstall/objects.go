@@ -79,6 +79,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	delete(r.written, object{false, key})
 	delete(r.written, object{true, key})
 	delete(r.failures, key)
+	delete(r.warned, key)
 }
 
 // observe gathers what decide needs.

@@ -77,6 +77,8 @@ type Reconciler struct {
 	written map[object]int64
 	// failures counts those in a row that time may heal.
 	failures map[types.NamespacedName]int
+	// warned holds the warnings told last: an older CRD drops those of the status.
+	warned map[types.NamespacedName][]string
 }
 
 // New returns a Reconciler. Use SetupWithManager to start it.
@@ -86,6 +88,7 @@ func New(c Config) *Reconciler {
 		kubernetes: &versionCache{lookup: c.KubernetesVersion, now: c.Now},
 		schemas:    &schemaCache{known: map[types.NamespacedName]checked{}},
 		written:    map[object]int64{}, failures: map[types.NamespacedName]int{},
+		warned: map[types.NamespacedName][]string{},
 	}
 }
 
@@ -115,7 +118,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		do = r.delete
 	}
 	d, err := r.contained(ctx, pkgi, do)
-	if err != nil || d == nil {
+	if err != nil || d == nil || ctx.Err() != nil {
+		// What fails because the controller stops is no failure of the object.
 		return ctrl.Result{}, err
 	}
 	first := pkgi.Status.ObservedGeneration == 0
@@ -166,7 +170,7 @@ func (r *Reconciler) install(ctx context.Context, pkgi *packaging.PackageInstall
 			return nil, err
 		}
 		if err != nil {
-			d.outcome.Failure, d.outcome.Attempted = err.Error(), ""
+			d.outcome.Failure = err.Error()
 		}
 		d.outcome.Generation, d.outcome.App = pkgi.Generation, app
 		return &d, nil
@@ -242,8 +246,13 @@ func version(old, next string) string {
 
 // warn tells of warnings that are new, before anything is deployed.
 func (r *Reconciler) warn(pkgi *packaging.PackageInstall, out status.Install) {
+	key := client.ObjectKeyFromObject(pkgi)
+	r.mu.Lock()
+	told := append(r.warned[key], pkgi.Status.Warnings...)
+	r.warned[key] = slices.Clone(out.Warnings)
+	r.mu.Unlock()
 	for _, w := range out.Warnings {
-		if !slices.Contains(pkgi.Status.Warnings, w) {
+		if !slices.Contains(told, w) {
 			r.Events.Eventf(pkgi, nil, corev1.EventTypeWarning, "Doubtful", "Reconcile", "%.900s", w)
 		}
 	}
