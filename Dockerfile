@@ -16,7 +16,8 @@ COPY . .
 ARG VERSION=develop
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.Version=${VERSION}" -o bin/garboard ./cmd/garboard \
  && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh \
- && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/unpack ./cmd/garboard-unpack
+ && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/unpack ./cmd/garboard-unpack \
+ && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tools/resolve ./cmd/garboard-resolve
 
 FROM debian:${DEBIAN_VERSION}-slim
 RUN apt-get update \
@@ -32,6 +33,7 @@ COPY --from=build \
      /src/bin/tools/jsonnet \
      /src/bin/tools/kbld \
      /src/bin/tools/kustomize \
+     /src/bin/tools/resolve \
      /src/bin/tools/sops \
      /src/bin/tools/ssh \
      /src/bin/tools/unpack \

@@ -16,7 +16,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/garboard and the sidecar's own tools, static
-	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard && go build -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh && go build -ldflags '-s -w' -o bin/tools/unpack ./cmd/garboard-unpack
+	@go build -ldflags '-s -w -X main.Version=$(VERSION)' -o bin/garboard ./cmd/garboard && go build -ldflags '-s -w' -o bin/tools/ssh ./cmd/garboard-ssh && go build -ldflags '-s -w' -o bin/tools/unpack ./cmd/garboard-unpack && go build -ldflags '-s -w' -o bin/tools/resolve ./cmd/garboard-resolve
 
 .PHONY: tools
 tools: $(FAMILIES:%=$(STAMP)/%) ## build the tools that the sidecar and the tests run

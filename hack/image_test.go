@@ -26,7 +26,7 @@ func read(t *testing.T, name string) string {
 // that `make build` makes.
 var (
 	ofGit = []string{"git-lfs", "ssh"}
-	ours  = []string{"ssh", "unpack"}
+	ours  = []string{"resolve", "ssh", "unpack"}
 )
 
 // TestImageHasTheAllowedTools: a tool that is allowed and not in the image fails

@@ -33,11 +33,13 @@ func setUpRepositories(mgr manager.Manager, o Options, set *settings.Store, tool
 		return err
 	}
 	objects := track.NewObjects(kube)
+	fetcher := fetch.New(objects)
 	r := packagerepository.New(packagerepository.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects,
 		Pipeline: pipeline.Pipeline{
-			Workspaces: workspaces{tools}, Fetch: fetch.New(objects), Now: time.Now, ToolTimeout: o.ToolTimeout,
+			Workspaces: workspaces{tools}, Fetch: fetcher, Now: time.Now, ToolTimeout: o.ToolTimeout,
 		},
+		Resolver:  fetcher,
 		Templater: template.New(objects),
 		Store:     &offer.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Writers: packageWriters},
 		Forget:    tools.Forget, Settings: set, Metrics: reconciles, Events: mgr.GetEventRecorder("garboard"), Now: time.Now,

@@ -54,7 +54,14 @@ const (
 	safeArchives
 	// remoteGit are git's protocols that neither run programs nor read folders.
 	remoteGit
+	// hostPaths are local paths by address, as URL=PATH with spaces between. Like
+	// localPath the tool gets them absolute.
+	hostPaths
 )
+
+// gitCAs is the variable with certificates that git trusts for one address each. It
+// becomes configuration of git, where a path must be absolute for git-lfs.
+const gitCAs = "GARBOARD_GIT_CAS"
 
 // The only values that safeArchives and remoteGit take.
 const (
@@ -66,12 +73,14 @@ const (
 var policies = map[string]policy{
 	"vendir": {
 		network: true, writes: true, foreign: true, command: "sync",
-		env:   map[string]valueKind{"GODEBUG": safeArchives, "GIT_ALLOW_PROTOCOL": remoteGit},
+		env:   map[string]valueKind{"GODEBUG": safeArchives, "GIT_ALLOW_PROTOCOL": remoteGit, gitCAs: hostPaths},
 		flags: map[string]valueKind{"-f": pathOrStdin, "--file": pathOrStdin, "--lock-file": anyText},
 		need:  []string{"--lock-file=/dev/null"},
 	},
 	// What it is to do comes on standard input.
 	"unpack": {writes: true, foreign: true},
+	// Which image, and the login, comes on standard input.
+	"resolve": {network: true},
 	"ytt": {
 		flags: map[string]valueKind{
 			"-f": namedPath, "--file": namedPath, "--file-mark": anyText, "--ignore-unknown-comments": noValue, "--strict": noValue,
@@ -264,6 +273,11 @@ func (k valueKind) check(value string) error {
 		return only(value, safeArchivesValue)
 	case remoteGit:
 		return only(value, remoteGitValue)
+	case hostPaths:
+		for pair := range strings.FieldsSeq(value) {
+			i := strings.LastIndexByte(pair, '=')
+			ok = ok && i > 0 && strings.HasPrefix(pair, "https://") && local(pair[i+1:])
+		}
 	}
 	if !ok {
 		return fmt.Errorf("must be a path inside the workspace")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/fetch"
 	"github.com/garboard-dev/garboard/pkg/metrics"
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/plan"
@@ -37,6 +38,12 @@ const (
 	LegacyFinalizer = "finalizers.packaging.carvel.dev/delete"
 )
 
+// Resolver returns what sources hold at the moment, as a text to compare, or "" if
+// only a fetch can tell; a *fetch.Fetcher is one.
+type Resolver interface {
+	Resolve(ctx context.Context, ws fetch.Workspace, req fetch.Request) (string, error)
+}
+
 // Config is what a Reconciler works with. All fields are needed.
 type Config struct {
 	// Client reads from the cache and writes to the API server, Live reads from the
@@ -47,6 +54,8 @@ type Config struct {
 	Objects *track.Objects
 	// Pipeline has the fetch stage and the bounds; its other stages are not used.
 	Pipeline pipeline.Pipeline
+	// Resolver tells cheaply whether a source changed.
+	Resolver Resolver
 	// Templater runs ytt on what was fetched.
 	Templater offer.Templater
 	// Store is what packages are written to.
@@ -81,8 +90,12 @@ type memory struct {
 	generation int64
 	// attempted is when it ended, also if no status was written.
 	attempted time.Time
-	// versions are the objects as it left them, nil if it did not get that far.
+	// versions are the objects as it left them, nil if it did not get that far, and
+	// revision what its source held then, "" if that is not known.
 	versions offer.Versions
+	revision string
+	// repeats is how many runs since then were spared because nothing had changed.
+	repeats int
 }
 
 // New returns a Reconciler. Use SetupWithManager to start it.
@@ -190,7 +203,7 @@ func (r *Reconciler) observe(repo *packaging.PackageRepository) plan.State {
 		Paused:      repo.Spec.Paused,
 		Reconciling: status.Has(s.GenericStatus, v1alpha1.Reconciling),
 		Failed:      status.Has(s.GenericStatus, v1alpha1.ReconcileFailed) || status.Has(s.GenericStatus, v1alpha1.DeleteFailed),
-		Failures:    s.ConsecutiveReconcileFailures,
+		Failures:    s.ConsecutiveReconcileFailures + known.repeats,
 		LastAttempt: last,
 		SyncPeriod:  plan.SyncPeriod(own, defaultSyncPeriod, plan.MinSyncPeriod),
 		RefsChanged: r.refs.Changed(client.ObjectKeyFromObject(repo)),
@@ -208,7 +221,7 @@ func (r *Reconciler) act(ctx context.Context, repo *packaging.PackageRepository,
 	case plan.Delete:
 		err = s.delete(ctx)
 	default:
-		err = s.run(ctx)
+		err = s.run(ctx, d)
 	}
 	if errors.Is(err, writer.ErrGone) {
 		return nil, nil

@@ -18,8 +18,10 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/fetch"
 	"github.com/garboard-dev/garboard/pkg/metrics"
 	"github.com/garboard-dev/garboard/pkg/pipeline"
+	"github.com/garboard-dev/garboard/pkg/plan"
 	"github.com/garboard-dev/garboard/pkg/refs"
 	"github.com/garboard-dev/garboard/pkg/repository/offer"
 	"github.com/garboard-dev/garboard/pkg/status"
@@ -53,8 +55,8 @@ func (s *session) write(ctx context.Context, out status.Outcome, conflicts []pac
 	return nil
 }
 
-// run fetches, reads and offers.
-func (s *session) run(ctx context.Context) error {
+// run fetches, reads and offers, unless nothing has changed since the latest run.
+func (s *session) run(ctx context.Context, d plan.Decision) error {
 	key, known := client.ObjectKeyFromObject(s.repo), s.r.remembered(s.repo)
 	s.r.refs.Begin(key)
 	s.r.Metrics.Started(series(s.repo), false)
@@ -70,10 +72,22 @@ func (s *session) run(ctx context.Context) error {
 	job.SkipTLS, job.BeforeDeploy = s.r.Settings.Get().ShouldSkipTLSForAuthority, s.addFinalizer
 	stages := s.stages(known.versions)
 	stages.Bundle = bundle(job.Spec.Fetch[0])
+	revision, spared := "", false
 	out, outdated := s.during(ctx, func(ctx context.Context) status.Outcome {
+		revision = s.resolve(ctx, job)
+		if spared = s.unchanged(ctx, d, known, revision); spared {
+			return status.Outcome{}
+		}
 		return s.pipeline(stages).Run(ctx, job, func(status.Outcome) {})
 	})
-	known.attempted, known.versions = s.r.Now(), stages.Report.Versions
+	known.attempted = s.r.Now()
+	if spared {
+		known.repeats++
+		s.r.remember(key, known)
+		s.r.Metrics.Done(series(s.repo), s.failed(), metrics.Times{})
+		return nil
+	}
+	known.versions, known.revision, known.repeats = stages.Report.Versions, revision, 0
 	s.r.remember(key, known)
 	if outdated || ctx.Err() != nil && out.Failure() != nil {
 		return nil
@@ -92,10 +106,50 @@ func (s *session) run(ctx context.Context) error {
 	return nil
 }
 
+// failed says that the repository failed before this run.
+func (s *session) failed() bool {
+	return status.Has(s.old.GenericStatus, v1alpha1.ReconcileFailed)
+}
+
+// resolveTimeout bounds the question what a source holds. A registry that hangs is
+// for the fetch to report.
+const resolveTimeout = 30 * time.Second
+
+// resolve returns what the source holds, or "" if that cannot be told: the fetch
+// that follows then says why.
+func (s *session) resolve(ctx context.Context, job pipeline.Job) string {
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	ws, err := s.r.Pipeline.Workspaces.Open(ctx, "")
+	if err != nil {
+		return ""
+	}
+	revision, err := s.r.Resolver.Resolve(ctx, ws, fetch.Request{Namespace: job.Namespace, Sources: job.Spec.Fetch, SkipTLS: job.SkipTLS})
+	if err != nil {
+		logf.FromContext(ctx).V(1).Info("Source not resolved", "reason", err.Error())
+	}
+	closing, stop := last(ctx)
+	defer stop()
+	if err := ws.Close(closing); err != nil {
+		logf.FromContext(ctx).Error(err, "Work folder not removed; the sidecar removes it when it restarts")
+	}
+	return revision
+}
+
+// unchanged says that another run would find what the latest one found: the source
+// holds the same, and nobody touched what was offered or stood in the way.
+func (s *session) unchanged(ctx context.Context, d plan.Decision, known memory, revision string) bool {
+	if !s.quiet || d.Reason != "SyncPeriod" && d.Reason != "Retry" || revision == "" || revision != known.revision {
+		return false
+	}
+	same, err := s.r.Store.Unchanged(ctx, s.repo.Namespace, known.versions)
+	return err == nil && same
+}
+
 // same says that a run that succeeded found everything as the status already says.
 func (s *session) same(out status.Outcome, report offer.Report) bool {
 	old := s.old.Fetch
-	return out.Failure() == nil && status.Has(s.old.GenericStatus, v1alpha1.ReconcileSucceeded) && !report.Changed() &&
+	return out.Failure() == nil && !s.failed() && !report.Changed() &&
 		old != nil && out.Fetch != nil && old.Stdout == out.Fetch.Stdout
 }
 
