@@ -169,7 +169,9 @@ func TestNoArchives(t *testing.T) {
 }
 
 // zeros is a member that is large, and nothing when packed.
-func zeros(name string, size int) member { return member{name: name, content: strings.Repeat("\x00", size)} }
+func zeros(name string, size int) member {
+	return member{name: name, content: strings.Repeat("\x00", size)}
+}
 
 // TestBombs: what becomes too large or too many is stopped at the sidecar's limits,
 // and nothing of it is left.

@@ -7,7 +7,6 @@ package fetch
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/url"
 	"path"
 	"strings"
@@ -116,13 +115,13 @@ func (c *collector) sync(ctx context.Context, ws Workspace, req Request) status.
 	if err != nil {
 		return status.Stage{}.Fail("Fetching: ", err)
 	}
-	if err := ws.Put(ctx, home); err != nil {
+	if err := ws.Put(ctx, home.files); err != nil {
 		return status.Stage{}.Fail(prefix, err)
 	}
-	run, err := ws.Run(ctx, command(input, cacheable(req.Sources)))
-	if len(home) > 0 {
+	run, err := ws.Run(ctx, command(input, home, cacheable(req.Sources)))
+	if len(home.files) > 0 && err == nil {
 		// Later tools have the same home and no business with it.
-		err = errors.Join(err, ws.Remove(ctx, paths(home)))
+		err = ws.Remove(ctx, paths(home.files))
 	}
 	stage := status.FromRun(prefix, run, err)
 	list := downloads(req.Sources)
@@ -137,8 +136,8 @@ func (c *collector) sync(ctx context.Context, ws Workspace, req Request) status.
 
 // command is the one run of vendir. Its input has the credentials: arguments and
 // environment of a process can be seen.
-func command(input []byte, cache tool.Cache) tool.Command {
-	return tool.Command{
+func command(input []byte, h home, cache tool.Cache) tool.Command {
+	c := tool.Command{
 		Name: "vendir", Args: []string{"sync", "-f", "-", "--lock-file", "/dev/null"}, Stdin: input, Dir: dir, Cache: cache,
 		Env: []string{
 			// Go's readers refuse names in layers and charts that lead outside.
@@ -147,6 +146,10 @@ func command(input []byte, cache tool.Cache) tool.Command {
 			"GIT_ALLOW_PROTOCOL=http:https:ssh",
 		},
 	}
+	if len(h.cas) > 0 {
+		c.Env = append(c.Env, "GARBOARD_GIT_CAS="+strings.Join(h.cas, " "))
+	}
+	return c
 }
 
 // download is the part of unpack's input for one source.

@@ -11,12 +11,18 @@ import (
 	"github.com/garboard-dev/garboard/pkg/tool"
 )
 
-// gitHome returns what git is to find in its home: what vendir cannot pass on, and
-// what it passes on for the repository itself but not for its submodules. Each part
-// counts for one host only.
-func gitHome(sources []v1alpha1.AppFetch, given []credentials) ([]tool.File, error) {
+// home is what git is to find besides vendir's input: what vendir cannot pass on,
+// and what it passes on for the repository itself but not for its submodules. Each
+// part counts for one host only.
+type home struct {
+	files []tool.File
+	// cas has the file with authorities by address, for the sidecar.
+	cas []string
+}
+
+func gitHome(sources []v1alpha1.AppFetch, given []credentials) (home, error) {
 	var conf bytes.Buffer
-	var files []tool.File
+	var h home
 	for i, src := range sources {
 		if src.Git == nil || src.Inline != nil || src.Image != nil || src.HTTP != nil || given[i].secret == "" {
 			continue
@@ -27,13 +33,13 @@ func gitHome(sources []v1alpha1.AppFetch, given []credentials) ([]tool.File, err
 			continue // SSH, or vendir's to report
 		}
 		if err := checkGit(u, g); err != nil {
-			return nil, err
+			return home{}, err
 		}
 		scope := gitScope(u, sources, g.secret, given)
 		if len(g.ca) > 0 {
-			name := fmt.Sprintf("ca-%d.crt", i)
-			files = append(files, tool.File{Path: "home/" + name, Content: g.ca})
-			fmt.Fprintf(&conf, "[http %s]\n\tsslCAInfo = ~/%s\n", quote(scope), name)
+			file := fmt.Sprintf("home/ca-%d.crt", i)
+			h.files = append(h.files, tool.File{Path: file, Content: g.ca})
+			h.cas = append(h.cas, scope+"="+file)
 		}
 		if len(g.bearer) > 0 {
 			// The empty one takes back those of a wider scope.
@@ -42,19 +48,21 @@ func gitHome(sources []v1alpha1.AppFetch, given []credentials) ([]tool.File, err
 		if user, found := g.data[keyUser]; found && u.Scheme == "https" {
 			name := fmt.Sprintf("login-%d", i)
 			login := url.URL{Scheme: u.Scheme, Host: u.Host, User: url.UserPassword(string(user), string(g.data[keyPassword]))}
-			files = append(files, tool.File{Path: "home/" + name, Content: []byte(login.String() + "\n")})
+			h.files = append(h.files, tool.File{Path: "home/" + name, Content: []byte(login.String() + "\n")})
 			fmt.Fprintf(&conf, "[credential %s]\n\thelper = store --file ~/%s\n", quote(scope), name)
 		}
 	}
 	if conf.Len() > 0 {
-		files = append(files, tool.File{Path: "home/.gitconfig", Content: conf.Bytes()})
+		h.files = append(h.files, tool.File{Path: "home/.gitconfig", Content: conf.Bytes()})
 	}
-	return files, nil
+	return h, nil
 }
 
 func checkGit(u *url.URL, g credentials) error {
-	if len(g.bearer) > 0 && u.Scheme != "https" {
-		return fmt.Errorf("Key '%s' of secret '%s' is only supported for https remotes", keyBearer, g.secret)
+	for key, value := range map[string][]byte{keyBearer: g.bearer, keyCA: g.ca} {
+		if len(value) > 0 && u.Scheme != "https" {
+			return fmt.Errorf("Key '%s' of secret '%s' is only supported for https remotes", key, g.secret)
+		}
 	}
 	if strings.ContainsFunc(strings.TrimSpace(string(g.bearer)), func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("Key '%s' of secret '%s' is no token: it has control characters", keyBearer, g.secret)

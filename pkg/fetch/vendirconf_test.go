@@ -274,25 +274,6 @@ func TestCAHint(t *testing.T) {
 	}
 }
 
-func FuzzRefused(f *testing.F) {
-	f.Add("../x", "https://h/x", "origin/main")
-	f.Add("a/../..", "git@h:x", "-x")
-	f.Fuzz(func(t *testing.T, path, url, ref string) {
-		ws := &fake{}
-		fetch.New(newObjects()).Fetch(t.Context(), ws, fetch.Request{Sources: []v1alpha1.AppFetch{
-			{Path: path, Git: &v1alpha1.AppFetchGit{URL: url, Ref: ref}},
-		}})
-		if len(ws.runs) == 0 {
-			return
-		}
-		ref = strings.TrimPrefix(ref, "origin/")
-		if strings.HasPrefix(url, "-") || strings.HasPrefix(ref, "-") || strings.HasPrefix(path, "/") || strings.HasPrefix(path, "../") ||
-			strings.Contains(url, "::") && !strings.Contains(url, "[") && strings.Index(url, "::") < strings.Index(url+"/", "/") {
-			t.Fatalf("path %q, url %q, ref %q reached vendir", path, url, ref)
-		}
-	})
-}
-
 func ExampleFetcher_Fetch() {
 	res := fetch.New(newObjects()).Fetch(context.Background(), &fake{}, fetch.Request{Sources: []v1alpha1.AppFetch{
 		{Path: "../other-app", Inline: &v1alpha1.AppFetchInline{}},

@@ -282,7 +282,7 @@ func (r *run) env() []string {
 		if v, ok := os.LookupEnv(keychains); ok {
 			env = append(env, keychains+"="+v)
 		}
-		env = append(append(env, r.osEnv...), gitEnv(append(slices.Clone(gitConfig), r.osGit...))...)
+		env = append(append(env, r.osEnv...), gitEnv(slices.Concat(gitConfig, r.osGit, r.gitCAs()))...)
 	}
 	if r.cache != "" {
 		// vendir's own bound is for each entry; the cache as a whole has one.
@@ -290,12 +290,30 @@ func (r *run) env() []string {
 	}
 	for _, kv := range r.command.Env {
 		key, value, _ := strings.Cut(kv, "=")
+		if key == gitCAs {
+			continue
+		}
 		if r.policy.env[key] == localPath {
 			value = filepath.Join(root, filepath.FromSlash(value))
 		}
 		env = append(env, key+"="+value)
 	}
 	return env
+}
+
+// gitCAs is git's configuration for certificates of single hosts.
+func (r *run) gitCAs() (config [][2]string) {
+	for _, kv := range r.command.Env {
+		pairs, found := strings.CutPrefix(kv, gitCAs+"=")
+		if !found {
+			continue
+		}
+		for pair := range strings.FieldsSeq(pairs) {
+			i := strings.LastIndexByte(pair, '=')
+			config = append(config, [2]string{"http." + pair[:i] + ".sslCAInfo", filepath.Join(r.dir.Path(), filepath.FromSlash(pair[i+1:]))})
+		}
+	}
+	return config
 }
 
 // keychains names the clouds whose registry credentials of this machine are used.

@@ -24,8 +24,10 @@ const (
 type Servers struct {
 	Registry, PrivateRegistry *registry.Server
 	// TLSRegistry has a certificate of CA and asks for no credentials.
-	TLSRegistry       *registry.Server
-	Git, PrivateGit   *gitserver.Server
+	TLSRegistry     *registry.Server
+	Git, PrivateGit *gitserver.Server
+	// TLSGit has a certificate of CA and asks for credentials.
+	TLSGit            *gitserver.Server
 	Files             *files.Server
 	PrivateFiles      *files.Server
 	TLSFiles          *files.Server
@@ -48,6 +50,8 @@ func (e *Env) startServers(ctx context.Context, s *Servers) (err error) {
 		return err
 	}
 	private := web.Options{User: ServerUser, Password: ServerPassword, Token: ServerToken}
+	privateTLS := private
+	privateTLS.CA = s.CA
 	for name, r := range map[string]struct {
 		to   **registry.Server
 		with registry.Options
@@ -68,7 +72,7 @@ func (e *Env) startServers(ctx context.Context, s *Servers) (err error) {
 	for name, g := range map[string]struct {
 		to   **gitserver.Server
 		with web.Options
-	}{"git": {&s.Git, web.Options{}}, "git-private": {&s.PrivateGit, private}} {
+	}{"git": {&s.Git, web.Options{}}, "git-private": {&s.PrivateGit, private}, "git-tls": {&s.TLSGit, privateTLS}} {
 		dir, err := e.Dir(name)
 		if err != nil {
 			return err

@@ -38,6 +38,19 @@ func (s *Server) Commit(ctx context.Context, repo string, files fs.FS, message s
 	return s.git(ctx, append(in, "rev-parse", "HEAD")...)
 }
 
+// AddSubmodule commits a link to a commit of another repository, at a path that the
+// repository's .gitmodules names, and returns the new commit's hash.
+func (s *Server) AddSubmodule(ctx context.Context, repo, path, commit string) (string, error) {
+	in := []string{"--git-dir=" + filepath.Join(s.dir, repo+".git"), "--work-tree=" + s.dir}
+	if _, err := s.git(ctx, append(in, "update-index", "--add", "--cacheinfo", "160000,"+commit+","+path)...); err != nil {
+		return "", err
+	}
+	if _, err := s.git(ctx, append(in, "commit", "--quiet", "--message=add submodule "+path)...); err != nil {
+		return "", err
+	}
+	return s.git(ctx, append(in, "rev-parse", "HEAD")...)
+}
+
 // Tag gives a commit of a repository a tag; an annotated one when it has a message.
 func (s *Server) Tag(ctx context.Context, repo, tag, commit, message string) error {
 	args := []string{"--git-dir=" + filepath.Join(s.dir, repo+".git"), "tag", "--force"}

@@ -50,6 +50,19 @@ func (s *Server) PushImage(ctx context.Context, as string, files fs.FS) (string,
 	return ref.Context().Digest(digest.String()).String(), err
 }
 
+// Digest returns what a name such as "charts/app:1.0.0" stands for.
+func (s *Server) Digest(ctx context.Context, as string) (string, error) {
+	ref, err := name.ParseReference(s.host + "/" + as)
+	if err != nil {
+		return "", err
+	}
+	d, err := remote.Head(ref, remote.WithContext(ctx), remote.WithTransport(s.transport()))
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", as, err)
+	}
+	return d.Digest.String(), nil
+}
+
 func tarOf(files fs.FS) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
