@@ -166,38 +166,6 @@ func TestPause(t *testing.T) {
 	w.wantConfigMap("p-config", map[string]string{"v": "2"})
 }
 
-// TestReferencedObjectChange: values, files and credentials that change are
-// taken up at once, however long the sync period.
-func TestReferencedObjectChange(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	object := func(kind, field, value string) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: values}\n%s: {values.yml: 'greeting: %s'}\n", kind, field, value)
-	}
-	w.apply(object("Secret", "stringData", "one"))
-	w.apply(object("ConfigMap", "data", "uno"))
-	template := "#@ load(\"@ytt:data\", \"data\")\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: #@ data.values.name\ndata:\n  v: #@ data.values.greeting\n"
-	for _, ref := range []string{"secretRef", "configMapRef"} {
-		name := strings.ToLower(ref)
-		w.app(name, "syncPeriod: 10h\nfetch:\n"+inline(map[string]string{"a.yml": template, "schema.yml": "#@data/values-schema\n---\ngreeting: ''\nname: " + name + "-out\n"})+
-			"template: [{ytt: {valuesFrom: [{"+ref+": {name: values}}]}}]\ndeploy: [{kapp: {}}]\n")
-		if got := w.succeeded(name).Status.ConsecutiveReconcileSuccesses; got != 1 {
-			t.Errorf("%s: %d reconciles after creation, want 1", name, got)
-		}
-	}
-	w.wantConfigMap("secretref-out", map[string]string{"v": "one"})
-	w.apply(object("Secret", "stringData", "two"))
-	w.untilConfigMap("secretref-out", map[string]string{"v": "two"})
-	w.apply(object("ConfigMap", "data", "due"))
-	w.untilConfigMap("configmapref-out", map[string]string{"v": "due"})
-	w.until("secretref", func(a *v1alpha1.App) string {
-		if got := a.Status.ConsecutiveReconcileSuccesses; got != 2 {
-			return fmt.Sprintf("%d reconciles, want 2", got)
-		}
-		return ""
-	})
-}
-
 // TestMissingReferenceAppears: an App that failed for want of a Secret runs as
 // soon as it exists, without waiting for its back-off.
 func TestMissingReferenceAppears(t *testing.T) {
