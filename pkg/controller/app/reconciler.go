@@ -70,9 +70,11 @@ type Reconciler struct {
 	written track.Versions
 	running *running
 	slots   *slots
-	since   time.Time // when this controller started
 
 	mu sync.Mutex // guards all below
+	// since is when this controller first looked at an App: a replica may stand by for
+	// long before that.
+	since time.Time
 	// attempted is when a run of each App last ended, also if no status could be
 	// written.
 	attempted map[types.NamespacedName]time.Time
@@ -84,7 +86,7 @@ type Reconciler struct {
 func New(c Config) *Reconciler {
 	r := &Reconciler{
 		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}}, refs: c.Objects.Refs, running: newRunning(),
-		slots: newSlots(c.Concurrency, c.WaitingSlots), since: c.Now(),
+		slots:     newSlots(c.Concurrency, c.WaitingSlots),
 		attempted: map[types.NamespacedName]time.Time{}, unwritten: map[types.NamespacedName]outcome{},
 	}
 	r.refs.OnOvertaken = r.running.outdated
@@ -211,8 +213,11 @@ func (r *Reconciler) observe(app *v1alpha1.App, st v1alpha1.AppStatus) plan.Stat
 	key, set := client.ObjectKeyFromObject(app), r.Settings.Get()
 	r.mu.Lock()
 	attempted, ran := r.attempted[key]
-	r.mu.Unlock()
+	if r.since.IsZero() {
+		r.since = r.Now()
+	}
 	last, since := status.LastAttempt(st), r.since
+	r.mu.Unlock()
 	if attempted.After(last) {
 		last = attempted
 	}
