@@ -9,7 +9,7 @@ WORKDIR /src
 # The tools change seldom: they come first, so that their layer is kept.
 COPY hack/build-tools.sh hack/
 COPY hack/tools hack/tools
-RUN for family in carvel helm lfs sops cue kustomize jsonnet; do hack/build-tools.sh "$family" || exit 1; done
+RUN for family in carvel vendir helm lfs sops cue kustomize jsonnet; do hack/build-tools.sh "$family" || exit 1; done
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .

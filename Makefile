@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 export GOFLAGS := -buildvcs=false -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo develop)
-FAMILIES := carvel helm lfs sops cue kustomize jsonnet registry kwok
+FAMILIES := carvel vendir helm lfs sops cue kustomize jsonnet registry kwok
 STAMP := bin/.stamp
 FUZZTIME ?= 10000x
 

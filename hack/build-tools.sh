@@ -16,11 +16,11 @@ flags="-s -w"
 case $family in
 carvel)
 	flags+=" -X carvel.dev/ytt/pkg/version.Version=$(version carvel.dev/ytt)"
-	flags+=" -X carvel.dev/vendir/pkg/vendir/version.Version=$(version carvel.dev/vendir)"
 	flags+=" -X carvel.dev/kbld/pkg/kbld/version.Version=$(version carvel.dev/kbld)"
 	flags+=" -X carvel.dev/imgpkg/pkg/imgpkg/cmd.Version=$(version carvel.dev/imgpkg)"
 	flags+=" -X carvel.dev/kapp/pkg/kapp/version.Version=$(version carvel.dev/kapp)"
 	;;
+vendir) flags+=" -X carvel.dev/vendir/pkg/vendir/version.Version=$(version carvel.dev/vendir)" ;;
 helm)
 	flags+=" -X helm.sh/helm/v3/internal/version.version=v$(version helm.sh/helm/v3)"
 	# What charts see of the cluster unless they are told: as in Helm's own builds

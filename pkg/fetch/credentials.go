@@ -40,7 +40,7 @@ const (
 
 var (
 	ofRegistry = use{what: "registry", known: []string{keyHost, keyUser, keyPassword, keyToken, keyIDT}, registry: true}
-	ofHTTP     = use{what: "http", known: []string{keyUser, keyPassword}}
+	ofHTTP     = use{what: "http", known: []string{keyUser, keyPassword, keyToken}}
 	ofGit      = use{what: "git", known: []string{keySSH, keyHosts, keyUser, keyPassword}, own: []string{keyFluxSSH, keyFluxHosts, keyFluxPublic, keyBearer, keyCA}}
 	ofHelm     = use{what: "helm", known: []string{keyUser, keyPassword}}
 	ofHelmOCI  = use{what: "helm registry", known: []string{keyHost, keyUser, keyPassword}, registry: true}

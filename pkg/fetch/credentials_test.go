@@ -61,9 +61,9 @@ func TestCredentials(t *testing.T) {
 
 func TestCredentialsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ source, want string }{
-		"TypoHTTP":    {`http: {url: "https://h/x", secretRef: {name: typo}}`, "Fetching: Unknown secret field 'user' in secret 'typo' (hint: keys for http are username, password)"},
+		"TypoHTTP":    {`http: {url: "https://h/x", secretRef: {name: typo}}`, "Fetching: Unknown secret field 'user' in secret 'typo' (hint: keys for http are username, password, token)"},
 		"TypoImage":   {`image: {url: x, secretRef: {name: typo}}`, "Fetching: Unknown secret field 'user' in secret 'typo' (hint: keys for registry are hostname, username, password, token, identity-token)"},
-		"DockerHTTP":  {`http: {url: "https://h/x", secretRef: {name: many}}`, "Fetching: Unknown secret field '.dockerconfigjson' in secret 'many' (hint: keys for http are username, password)"},
+		"DockerHTTP":  {`http: {url: "https://h/x", secretRef: {name: many}}`, "Fetching: Unknown secret field '.dockerconfigjson' in secret 'many' (hint: keys for http are username, password, token)"},
 		"DockerAuth":  {`helmChart: {name: c, version: "1", repository: {url: "oci://r.example:5000/a", secretRef: {name: broken}}}`, "Fetching: Expected auth of 'r.example:5000' in secret 'broken' to be 'username:password' in base64, but it is not"},
 		"BearerPlain": {`git: {url: "http://h/x", ref: v1, secretRef: {name: bearer}}`, "Fetching: Key 'bearerToken' of secret 'bearer' is only supported for https remotes"},
 		"BearerBad":   {`git: {url: "https://h/x", ref: v1, secretRef: {name: badbearer}}`, "Fetching: Key 'bearerToken' of secret 'badbearer' is no token: it has control characters"},

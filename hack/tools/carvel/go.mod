@@ -6,7 +6,6 @@ tool (
 	carvel.dev/imgpkg/cmd/imgpkg
 	carvel.dev/kapp/cmd/kapp
 	carvel.dev/kbld/cmd/kbld
-	carvel.dev/vendir/cmd/vendir
 	carvel.dev/ytt/cmd/ytt
 )
 
