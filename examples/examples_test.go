@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kappctrl "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
+	"github.com/garboard-dev/garboard/pkg/repository"
 )
 
 // documents returns the YAML documents of a file.
@@ -42,7 +44,7 @@ func documents(t *testing.T, file string) [][]byte {
 	}
 }
 
-// stories returns the folders of the examples.
+// stories returns the folders of the examples that are Apps.
 func stories(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(".")
@@ -51,7 +53,7 @@ func stories(t *testing.T) []string {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() {
+		if _, err := os.Stat(filepath.Join(e.Name(), "app.yml")); err == nil {
 			names = append(names, e.Name())
 		}
 	}
@@ -96,6 +98,50 @@ func TestStories(t *testing.T) {
 				t.Errorf("Apps %v, want one of the folder's name", apps)
 			}
 		})
+	}
+}
+
+// TestPackageRepository expects that each version of each package can be offered and
+// has a description, and that README.md lists it.
+func TestPackageRepository(t *testing.T) {
+	const dir = "package-repository"
+	repo := &packaging.PackageRepository{}
+	if err := yaml.UnmarshalStrict(documents(t, filepath.Join(dir, "repository.yml"))[0], repo); err != nil || repo.Name != dir {
+		t.Errorf("%s: %v", repo.Name, err)
+	}
+	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "bundle/packages/*/*.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stream bytes.Buffer
+	for _, file := range files {
+		stream.WriteString("---\n")
+		for _, doc := range documents(t, file) {
+			stream.Write(doc)
+		}
+	}
+	content, err := repository.Filter(stream.Bytes())
+	if err != nil || len(content.Problems) > 0 || content.Len() != len(files) {
+		t.Fatalf("%d of %d files, %v %v", content.Len(), len(files), content.Problems, err)
+	}
+	versions := map[string]int{}
+	for _, p := range content.Packages {
+		versions[p.Spec.RefName]++
+		if !regexp.MustCompile("`" + regexp.QuoteMeta(p.Spec.RefName) + "` .*[ ,|]" + regexp.QuoteMeta(p.Spec.Version) + "[ ,]").Match(readme) {
+			t.Errorf("README.md does not list %s", p.Name)
+		}
+	}
+	for _, m := range content.Metadata {
+		if versions[m.Name] < 2 {
+			t.Errorf("%s has %d versions, want several", m.Name, versions[m.Name])
+		}
+	}
+	if len(versions) < 3 || len(content.Metadata) != len(versions) {
+		t.Errorf("packages %v, %d descriptions", versions, len(content.Metadata))
 	}
 }
 

@@ -61,6 +61,9 @@ func (p *Published) publish(ctx context.Context, s *testenv.Servers) error {
 	if _, err := s.Registry.PushBundle(ctx, "examples/bundle-kbld:1.0.0", p.sub("bundle-kbld/bundle")); err != nil {
 		return err
 	}
+	if _, err := s.Registry.PushBundle(ctx, "examples/package-repository:1.0.0", p.sub("package-repository/bundle")); err != nil {
+		return err
+	}
 	if err := s.Helm.Add(ctx, p.sub("helm-chart/chart")); err != nil {
 		return err
 	}
