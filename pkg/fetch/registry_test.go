@@ -1,6 +1,7 @@
 package fetch_test
 
 import (
+	"archive/tar"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
@@ -148,5 +149,60 @@ func TestVendirRegistry(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestHostileLayers: what a layer of an image or a chart holds besides files and
+// folders either ends the fetch or is left out, and nothing lands outside.
+func TestHostileLayers(t *testing.T) {
+	server := registryWithLogin(t)
+	stored := newObjects(secret("login", "username", "robot", "password", "right-pass"))
+	ca := certificate(server)
+	link := func(name, to string) member { return member{name: name, link: to, kind: tar.TypeSymlink} }
+	large := make([]member, 5)
+	for i := range large {
+		large[i] = zeros(fmt.Sprintf("chart/%d", i), workspace.MaxBytes/4)
+	}
+	for name, tc := range map[string]struct {
+		members []member
+		// failed has "image" and "chart" for what fails.
+		failed string
+		err    string
+	}{
+		"LinkOutside":  {[]member{link("chart/l", "../../../../../../etc/passwd")}, "", ""},
+		"LinkAbsolute": {[]member{link("chart/l", "/etc/passwd")}, "", ""},
+		"LinkThrough":  {[]member{link("chart/d", "/tmp"), {name: "chart/d/up", content: "x"}}, "chart", ""},
+		"HardLink":     {[]member{{name: "chart/l", link: "../../../x", kind: tar.TypeLink}}, "", ""},
+		"Device":       {[]member{{name: "chart/d", kind: tar.TypeChar}}, "", ""},
+		"NameOutside":  {[]member{{name: "chart/../../../../up", content: "x"}}, "image chart", ""},
+		"NameAbsolute": {[]member{{name: "/up", content: "x"}}, "image chart", ""},
+		"Bomb":         {large, "image chart", "Fetching resources: "},
+	} {
+		layer := tarGz(t, append([]member{{name: "chart/Chart.yaml", content: "apiVersion: v2\nname: chart\nversion: 1.0.0\n"}}, tc.members...)...)
+		push(t, server, "hostile/"+strings.ToLower(name)+"/image:1.0.0", image{layer: layer, kind: types.OCILayer})
+		push(t, server, "hostile/"+strings.ToLower(name)+"/chart:1.0.0", image{
+			layer: layer, kind: "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+			change: func(img v1.Image) (v1.Image, error) {
+				return mutate.ConfigMediaType(img, "application/vnd.cncf.helm.config.v1+json"), nil
+			},
+		})
+		at := host(server) + "/hostile/" + strings.ToLower(name)
+		for kind, source := range map[string]string{
+			"image": "image: {url: " + at + "/image:1.0.0, secretRef: {name: login}}",
+			"chart": "helmChart: {name: chart, version: 1.0.0, repository: {url: oci://" + at + ", secretRef: {name: login}}}",
+		} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				ws := workspace.NewTrusting(t, ca)
+				res := fetch.New(stored).Fetch(t.Context(), ws, fetch.Request{Sources: sources(t, "[{"+source+"}]")})
+				if res.Failed() != strings.Contains(tc.failed, kind) || !strings.HasPrefix(res.Err, tc.err) {
+					t.Errorf("error %q: %s", res.Err, res.Stderr)
+				}
+				for p, content := range ws.Tree(".") {
+					if strings.HasSuffix(p, "/up") && !strings.HasPrefix(p, "src/0/") || strings.HasPrefix(content, "-> ") {
+						t.Errorf("%s: %s", p, content)
+					}
+				}
+			})
+		}
 	}
 }

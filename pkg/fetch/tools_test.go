@@ -4,9 +4,12 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -15,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -226,5 +230,50 @@ func TestVendirHTTP(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestHangingServers: a server that accepts and says nothing holds a fetch until its
+// time is over, and the error is the reason for that.
+func TestHangingServers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	// Nobody accepts: the kernel does, and keeps what is sent.
+	host := l.Addr().String()
+	for name, source := range map[string]string{
+		"HTTP":  "http: {url: 'http://" + host + "/x.tgz'}",
+		"Git":   "git: {url: 'http://" + host + "/x.git', ref: origin/main}",
+		"SSH":   "git: {url: 'ssh://git@" + host + "/x.git', ref: origin/main, secretRef: {name: key}}",
+		"Image": "image: {url: '" + host + "/team/app:1'}",
+		"Chart": "helmChart: {name: x, repository: {url: 'http://" + host + "'}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ws := workspace.New(t)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the time for fetching is over"))
+			defer cancel()
+			res := fetch.New(newObjects(secret("key", "username", "u"))).Fetch(ctx, ws, fetch.Request{Sources: sources(t, "[{"+source+"}]")})
+			if res.Err != "Fetching resources: the time for fetching is over" || res.ExitCode != -1 {
+				t.Errorf("code %d, error %q: %s", res.ExitCode, res.Err, res.Stderr)
+			}
+		})
+	}
+}
+
+// TestVendirHTTPBearer: a token instead of a login.
+func TestVendirHTTPBearer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	ws := workspace.New(t)
+	res := fetch.New(newObjects(secret("token", "token", "t0k3n", "note", "x"))).Fetch(t.Context(), ws, fetch.Request{
+		Sources: sources(t, "[{http: {url: '"+server.URL+"/f', secretRef: {name: token}}}]"),
+	})
+	if got := ws.Tree(res.Root)["f"]; res.Failed() || got != "Bearer t0k3n" {
+		t.Errorf("%q, %s: %s", got, res.Err, res.Stderr)
 	}
 }
