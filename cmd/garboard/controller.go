@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -61,7 +62,7 @@ func runController(ctx context.Context, o Options) error {
 		return fmt.Errorf("find the Kubernetes API: %w", err)
 	}
 	unthrottle(cfg)
-	mgr, err := newManager(cfg, o)
+	mgr, err := newManager(ctx, cfg, o)
 	if err != nil {
 		return fmt.Errorf("create controller manager: %w", err)
 	}
@@ -82,7 +83,18 @@ func runController(ctx context.Context, o Options) error {
 	if err := setUpInstalls(ctx, mgr, o, set, reconciles); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	api, err := setUpPackagingAPI(ctx, mgr, o)
+	if err != nil {
+		return fmt.Errorf("set up the packaging API: %w", err)
+	}
+	// The API serves a little longer than the manager reconciles, so that another
+	// instance can reconcile at once.
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return mgr.Start(ctx) })
+	if api != nil {
+		g.Go(func() error { api.run(ctx); return nil })
+	}
+	return g.Wait()
 }
 
 // unthrottle leaves flow control to the API server's priority and fairness,
@@ -92,7 +104,7 @@ func unthrottle(cfg *rest.Config) {
 	cfg.UserAgent = "garboard/" + Version
 }
 
-func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
+func newManager(ctx context.Context, cfg *rest.Config, o Options) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, packaging.AddToScheme, internalpackaging.AddToScheme,
@@ -124,6 +136,9 @@ func newManager(cfg *rest.Config, o Options) (manager.Manager, error) {
 	}
 	if o.Pprof {
 		opts.PprofBindAddress = "127.0.0.1:6060"
+	}
+	if err := elect(ctx, cfg, o, ctrl.Log, &opts); err != nil {
+		return nil, fmt.Errorf("set up leader election: %w", err)
 	}
 	mgr, err := ctrl.NewManager(cfg, opts)
 	if err != nil {

@@ -26,5 +26,6 @@ func runSidecar(ctx context.Context, o Options) error {
 	}
 	return sidecar.Serve(ctx, sidecar.ServerOptions{
 		Socket: o.Socket, WorkDir: o.WorkDir, ToolDir: tools, Log: log, RequireContainment: o.RequireContainment,
+		CacheBytes: o.CacheBytes,
 	})
 }
