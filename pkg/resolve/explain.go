@@ -11,6 +11,10 @@ import (
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 )
 
+// maxName is the longest name that Similar looks at: its time grows with the square,
+// and no Package has a longer one.
+const maxName = 253
+
 // maxListed bounds how many versions an error tells about.
 const maxListed = 10
 
@@ -97,6 +101,9 @@ func Similar(name string, names []string) []string {
 		distance int
 	}
 	var found []match
+	if len(name) > maxName {
+		return nil
+	}
 	limit := max(2, len(name)/5)
 	for _, n := range names {
 		d := limit + 1

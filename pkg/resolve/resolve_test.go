@@ -204,7 +204,7 @@ func TestAccepts(t *testing.T) {
 }
 
 func TestSimilar(t *testing.T) {
-	names := []string{"web.shop.example.com", "redis.example.com", "cert-manager.example.com", "web.example.org", "web.shop.example.com"}
+	names := []string{strings.Repeat("redis.", 50) + "example.org", "web.shop.example.com", "redis.example.com", "cert-manager.example.com", "web.example.org", "web.shop.example.com"}
 	cases := map[string]struct {
 		reason, name string
 		want         []string
@@ -214,6 +214,7 @@ func TestSimilar(t *testing.T) {
 		"Closer": {"closest first", "web.example.com", []string{"web.example.org", "web.shop.example.com"}},
 		"Other":  {"nothing is near", "postgres.acme.io", nil},
 		"Empty":  {"no name at all", "", nil},
+		"Long":   {"no Package can have it", strings.Repeat("redis.", 50) + "example.com", nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
