@@ -69,8 +69,6 @@ type Options struct {
 	RequireContainment bool
 	// CacheBytes bounds what the sidecar keeps of fetched content that cannot change.
 	CacheBytes int64
-	// CacheBytes bounds what the sidecar keeps of fetched content that cannot change.
-	CacheBytes int64
 	// SystemNamespace is the controller's own; its configuration is there.
 	SystemNamespace string
 	// CAData is the PEM bundle that service accounts trust; empty means the
@@ -107,7 +105,6 @@ func parseOptions(args []string, getenv func(string) string, out io.Writer) (Opt
 	fs.DurationVar(&o.APITimeout, "api-request-timeout", 0, "time limit for a request to a Kubernetes API; 0 sets none")
 	fs.DurationVar(&o.ToolTimeout, "tool-timeout", 15*time.Minute, "time limit for fetching, and for templating; 0 sets none")
 	fs.BoolVar(&o.RequireContainment, "require-containment", false, "sidecar: refuse to run on a kernel that cannot contain tools")
-	fs.Int64Var(&o.CacheBytes, "cache-bytes", sidecar.DefaultCacheBytes, "sidecar: bytes of fetched content to keep for all Apps together, at least 1048576")
 	fs.Int64Var(&o.CacheBytes, "cache-bytes", sidecar.DefaultCacheBytes, "sidecar: bytes of fetched content to keep for all Apps together, at least 1048576")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -168,9 +165,6 @@ func kubeconfigFile(flagged string, getenv func(string) string) string {
 // minCacheBytes is what still holds a few small images.
 const minCacheBytes = 1 << 20
 
-// minCacheBytes is what still holds a few small images.
-const minCacheBytes = 1 << 20
-
 // Validate returns an error that names each option that cannot be.
 func (o Options) Validate() error {
 	var errs []error
@@ -195,9 +189,6 @@ func (o Options) Validate() error {
 	}
 	if o.APITimeout < 0 {
 		bad("-api-request-timeout %s: expected 0 or more", o.APITimeout)
-	}
-	if o.CacheBytes < minCacheBytes {
-		bad("-cache-bytes %d: expected %d or more", o.CacheBytes, minCacheBytes)
 	}
 	if o.CacheBytes < minCacheBytes {
 		bad("-cache-bytes %d: expected %d or more", o.CacheBytes, minCacheBytes)

@@ -40,7 +40,6 @@ func TestParseOptions(t *testing.T) {
 		"TwoDashes":   {"both forms are taken", []string{"--namespace", "t", "--api-request-timeout=30s"}, nil, func(o *Options) { o.Namespace, o.APITimeout = "t", 30*time.Second }},
 		"Health":      {"no port is opened that nobody asked for", []string{"-health-probe-bind-address=:8081"}, nil, func(o *Options) { o.HealthAddress = ":8081" }},
 		"Cache":       {"more content is kept", []string{"-cache-bytes=1048576"}, nil, func(o *Options) { o.CacheBytes = 1 << 20 }},
-		"Cache":       {"more content is kept", []string{"-cache-bytes=1048576"}, nil, func(o *Options) { o.CacheBytes = 1 << 20 }},
 		"NoWaiting":   {"a deploy that waits keeps its place", []string{"-waiting-slots=0"}, nil, func(o *Options) { o.WaitingSlots = 0 }},
 		"EmptyBind":   {"empty means the default address", []string{"-metrics-bind-address="}, nil, func(*Options) {}},
 		"Sidecar":     {"the same binary", []string{"--sidecarexec"}, nil, func(o *Options) { o.Sidecar, o.APIPort = true, 0 }},
