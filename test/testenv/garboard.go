@@ -47,6 +47,11 @@ type GarboardOptions struct {
 
 // Garboard is the two running processes.
 type Garboard struct {
+	env     *Env
+	front   *front
+	layout  layout
+	options GarboardOptions
+
 	Controller, Sidecar *Unit
 	// MetricsURL serves the controller's metrics.
 	MetricsURL string
@@ -104,18 +109,17 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 	if err := l.write(controllerUID, "controller/kubeconfig", kubeconfig); err != nil {
 		return nil, err
 	}
-	metrics, err := proc.FreePort()
+	front, err := newFront()
 	if err != nil {
 		return nil, err
 	}
-	api, err := proc.FreePort()
-	if err != nil {
-		return nil, err
+	e.onStop(front.stop)
+	if err := e.registerAPI(ctx, front.port); err != nil {
+		return nil, fmt.Errorf("register the packaging API: %w", err)
 	}
 	g := &Garboard{
-		MetricsURL:     fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics),
 		SidecarWorkDir: l.path("sidecar"), ControllerTmpDir: l.path("controller"),
-		Socket: l.path("run/sidecar.sock"),
+		Socket: l.path("run/sidecar.sock"), env: e, front: front, layout: l, options: o,
 	}
 	g.Sidecar = &Unit{name: "sidecar", ready: g.sidecarReady, spec: proc.Spec{
 		Name: "sidecar", Path: l.path("bin/garboard"), Args: []string{"--sidecarexec"},
@@ -128,26 +132,9 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 			"KAPPCTRL_MEM_TMP_DIR=" + g.SidecarWorkDir,
 		}, o.SidecarEnv...),
 	}}
-	g.Controller = &Unit{name: "controller", ready: g.controllerReady, spec: proc.Spec{
-		Name: "controller", Path: l.path("bin/garboard"),
-		Args: append([]string{
-			"-kubeconfig=" + l.path("controller/kubeconfig"),
-			"-metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
-			"-packaging-global-namespace=" + GlobalNamespace,
-		}, o.ControllerArgs...),
-		LogFile: filepath.Join(e.logDir, "controller.log"), User: user(controllerUID),
-		Env: append([]string{
-			"PATH=/usr/bin:/bin",
-			"TMPDIR=" + l.path("controller"),
-			"KAPPCTRL_MEM_TMP_DIR=" + l.path("controller"),
-			"KAPPCTRL_SIDECAREXEC_SOCK=" + g.Socket,
-			"KAPPCTRL_SYSTEM_NAMESPACE=" + SystemNamespace,
-			"KAPPCTRL_KUBERNETES_CA_DATA=" + string(e.CAData()),
-			"KAPPCTRL_API_PORT=" + strconv.Itoa(api),
-			"KUBERNETES_SERVICE_HOST=" + e.Host(),
-			"KUBERNETES_SERVICE_PORT=" + strconv.Itoa(e.Port()),
-		}, o.ControllerEnv...),
-	}}
+	if g.Controller, g.MetricsURL, err = g.instance("controller"); err != nil {
+		return nil, err
+	}
 	for _, u := range []*Unit{g.Sidecar, g.Controller} {
 		e.addUnit(u)
 		if err := u.Restart(ctx); err != nil {
@@ -155,6 +142,49 @@ func (e *Env) StartGarboard(ctx context.Context, o GarboardOptions) (*Garboard, 
 		}
 	}
 	return g, nil
+}
+
+// instance describes a controller. All its instances share the sidecar; name is
+// also that of its folder and its log.
+func (g *Garboard) instance(name string) (u *Unit, metricsURL string, err error) {
+	metrics, err := proc.FreePort()
+	if err != nil {
+		return nil, "", err
+	}
+	api, err := proc.FreePort()
+	if err != nil {
+		return nil, "", err
+	}
+	if err := g.layout.mkdir(name, controllerUID, 0o700); err != nil {
+		return nil, "", err
+	}
+	g.front.add(api)
+	e, l := g.env, g.layout
+	metricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics)
+	ready := func(ctx context.Context) error {
+		_, err := scrape(ctx, metricsURL)
+		return err
+	}
+	return &Unit{name: name, ready: ready, spec: proc.Spec{
+		Name: name, Path: l.path("bin/garboard"),
+		Args: append([]string{
+			"-kubeconfig=" + l.path("controller/kubeconfig"),
+			"-metrics-bind-address=127.0.0.1:" + strconv.Itoa(metrics),
+			"-packaging-global-namespace=" + GlobalNamespace,
+		}, g.options.ControllerArgs...),
+		LogFile: filepath.Join(e.logDir, name+".log"), User: user(controllerUID),
+		Env: append([]string{
+			"PATH=/usr/bin:/bin",
+			"TMPDIR=" + l.path(name),
+			"KAPPCTRL_MEM_TMP_DIR=" + l.path(name),
+			"KAPPCTRL_SIDECAREXEC_SOCK=" + g.Socket,
+			"KAPPCTRL_SYSTEM_NAMESPACE=" + SystemNamespace,
+			"KAPPCTRL_KUBERNETES_CA_DATA=" + string(e.CAData()),
+			"KAPPCTRL_API_PORT=" + strconv.Itoa(api),
+			"KUBERNETES_SERVICE_HOST=" + e.Host(),
+			"KUBERNETES_SERVICE_PORT=" + strconv.Itoa(e.Port()),
+		}, g.options.ControllerEnv...),
+	}}, metricsURL, nil
 }
 
 func (e *Env) addUnit(u *Unit) {
@@ -176,14 +206,11 @@ func (g *Garboard) sidecarReady(ctx context.Context) error {
 	return conn.Close()
 }
 
-func (g *Garboard) controllerReady(ctx context.Context) error {
-	_, err := g.Metrics(ctx)
-	return err
-}
-
 // Metrics returns what the controller's metrics endpoint serves.
-func (g *Garboard) Metrics(ctx context.Context) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.MetricsURL, nil)
+func (g *Garboard) Metrics(ctx context.Context) (string, error) { return scrape(ctx, g.MetricsURL) }
+
+func scrape(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
