@@ -46,10 +46,11 @@ type watcher[T object] struct {
 func (s *store[T]) watch(ctx context.Context, k kind[T], v view, from start, current func() bool) watch.Interface {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher[T]{store: s, kind: k, view: v, start: from, current: current, results: make(chan watch.Event), cancel: cancel}
+	first := w.begin() // now is when the client asks, not when the goroutine runs
 	go func() {
 		defer close(w.results)
 		defer cancel()
-		w.run(ctx)
+		w.run(ctx, first)
 	}()
 	return w
 }
@@ -60,11 +61,20 @@ func (w *watcher[T]) Stop() { w.cancel() }
 // ResultChan returns the events.
 func (w *watcher[T]) ResultChan() <-chan watch.Event { return w.results }
 
-func (w *watcher[T]) run(ctx context.Context) {
-	cursor, ok := w.begin(ctx)
-	if !ok {
+func (w *watcher[T]) run(ctx context.Context, first beginning[T]) {
+	if !first.known {
+		w.expire(ctx)
 		return
 	}
+	for _, obj := range first.objects {
+		if !w.send(ctx, watch.Event{Type: watch.Added, Object: w.kind.copy(obj)}) {
+			return
+		}
+	}
+	if w.start.marked && !w.bookmark(ctx, first.rv, map[string]string{metav1.InitialEventsAnnotationKey: "true"}) {
+		return
+	}
+	cursor := first.cursor
 	period := time.NewTicker(bookmarkPeriod)
 	defer period.Stop()
 	var last <-chan time.Time
@@ -103,28 +113,21 @@ func (w *watcher[T]) run(ctx context.Context) {
 	}
 }
 
-// begin sends what there is, if that was asked for, and returns where to go on.
-func (w *watcher[T]) begin(ctx context.Context) (cursor uint64, ok bool) {
+// beginning is what there is at first, and where the log goes on from there.
+type beginning[T object] struct {
+	objects    []T
+	rv, cursor uint64
+	known      bool // whether the log goes back that far
+}
+
+func (w *watcher[T]) begin() (b beginning[T]) {
 	if !w.start.initial {
-		cursor, ok = w.store.after(w.start.from)
-		if !ok {
-			w.expire(ctx)
-		}
-		return cursor, ok
+		b.cursor, b.known = w.store.after(w.start.from)
+		return b
 	}
 	w.store.mu.RLock()
-	objects, rv := w.store.show(w.kind, w.view), w.store.rv
-	cursor = w.store.dropped + uint64(len(w.store.events))
-	w.store.mu.RUnlock()
-	for _, obj := range objects {
-		if !w.send(ctx, watch.Event{Type: watch.Added, Object: w.kind.copy(obj)}) {
-			return 0, false
-		}
-	}
-	if w.start.marked {
-		return cursor, w.bookmark(ctx, rv, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
-	}
-	return cursor, true
+	defer w.store.mu.RUnlock()
+	return beginning[T]{w.store.show(w.kind, w.view), w.store.rv, w.store.dropped + uint64(len(w.store.events)), true}
 }
 
 // after returns the place in the log of the first event after the version; false if
