@@ -32,7 +32,7 @@ func run(stdin io.Reader) error {
 	defer root.Close()
 	for _, src := range sources {
 		if err := unpack.Unpack(root, src); err != nil {
-			return fmt.Errorf("Unpacking archive %w", err)
+			return err
 		}
 	}
 	return nil

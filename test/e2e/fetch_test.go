@@ -86,7 +86,7 @@ func TestFetch(t *testing.T) {
 		"HelmChart":        {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, version: 1.2.0, repository: {url: %q}}}]\n", servers.Helm.URL()) + helm, "helmChart", "version: 1.2.0"},
 		"HelmChartAuth":    {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, repository: {url: %q, secretRef: {name: basic}}}}]\n", servers.PrivateHelm.URL()) + helm, "helmChart", "version: 1.2.0"},
 		"HelmChartOCI":     {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, version: 1.2.0, repository: {url: %q}}}]\n", "oci://"+servers.Registry.Host()+"/fetch/charts") + helm, "helmChart", "version: 1.2.0"},
-		"InlineSecrets":    {"fetch: [{inline: {pathsFrom: [{secretRef: {name: files, directoryPath: sub}}, {configMapRef: {name: more}}]}}]\n" + deployAll, "secret", "inline: {}"},
+		"InlineSecrets":    {"fetch: [{inline: {pathsFrom: [{secretRef: {name: files, directoryPath: sub}}, {configMapRef: {name: more, directoryPath: more}}]}}]\n" + deployAll, "secret", "inline: {}"},
 		"SeveralWithPaths": {fmt.Sprintf("fetch:\n- {git: {url: %q, ref: origin/main}, path: app}\n- {inline: {paths: {values.yml: \"#@data/values\\n---\\nx: 1\\n\"}}}\n", servers.Git.RepoURL("fetch")) + "template: [{ytt: {paths: [app/config, '1']}}]\ndeploy: [{kapp: {}}]\n", "git", "path: app"},
 	}
 	for name, c := range cases {
@@ -95,7 +95,7 @@ func TestFetch(t *testing.T) {
 			w := newWorld(t)
 			w.apply(credentials())
 			w.apply("{apiVersion: v1, kind: Secret, metadata: {name: files}, stringData: {a.yml: " + fmt.Sprintf("%q", cm("fetched", "from", "secret")) + "}}")
-			w.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: more}, data: {b.yml: " + fmt.Sprintf("%q", cm("more-fetched")) + "}}")
+			w.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: more}, data: {a.yml: " + fmt.Sprintf("%q", cm("more-fetched")) + "}}")
 			w.app("fetch", c.spec)
 			s := w.succeeded("fetch").Status
 			w.wantConfigMap("fetched", map[string]string{"from": c.from})

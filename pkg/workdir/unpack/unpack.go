@@ -37,7 +37,7 @@ var suffixes = []string{".tgz", ".tar.gz", ".tar", ".zip"}
 // archive says. The caller bounds time, memory and what may be written.
 func Unpack(root *os.Root, src Source) error {
 	if err := unpack(root, src); err != nil {
-		return errors.Join(fmt.Errorf("'%s': %w", src.Name, err), root.RemoveAll(staging))
+		return errors.Join(fmt.Errorf("Unpacking archive '%s': %w", src.Name, err), root.RemoveAll(staging))
 	}
 	return nil
 }
