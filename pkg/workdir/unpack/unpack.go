@@ -67,7 +67,7 @@ func unpack(root *os.Root, src Source) error {
 	case promises(src.Name):
 		return errors.New("is no archive that can be unpacked (hint: it is damaged, or not what its name says)")
 	default:
-		if err := plain(root, archive, path.Join(staging, src.Name)); err != nil {
+		if err := plain(root, archive, src.Name); err != nil {
 			return err
 		}
 	}
@@ -99,11 +99,11 @@ func promises(name string) bool {
 }
 
 // plain keeps a file that is no archive.
-func plain(root *os.Root, from, to string) error {
-	if _, err := workdir.CleanFile(path.Base(to)); err != nil {
-		return err
+func plain(root *os.Root, from, name string) error {
+	if _, err := workdir.CleanFile(name); err != nil || strings.Contains(name, "/") {
+		return errors.Join(errors.New("the address does not end with a name for a file"), err)
 	}
-	return root.Rename(from, to)
+	return root.Rename(from, path.Join(staging, name))
 }
 
 // take makes what is wanted of the staging folder the source's folder.
