@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -61,8 +62,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 }
 
-// TarGz packs files. The same files give the same bytes.
-func TarGz(files fs.FS) ([]byte, error) {
+// TarGz packs files, and entries without content after them. The same files give the
+// same bytes.
+func TarGz(files fs.FS, entries ...tar.Header) ([]byte, error) {
 	var buf bytes.Buffer
 	zw := gzip.NewWriter(&buf)
 	tw := tar.NewWriter(zw)
@@ -80,6 +82,9 @@ func TarGz(files fs.FS) ([]byte, error) {
 		_, err = tw.Write(content)
 		return err
 	})
+	for _, h := range entries {
+		err = errors.Join(err, tw.WriteHeader(&h))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pack files: %w", err)
 	}
