@@ -2,8 +2,10 @@ package packagerepository
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -329,6 +331,32 @@ func TestRaces(t *testing.T) {
 	want := []packaging.PackageConflict{{Kind: "Package", Name: "aaa.example.com.1.0.0", Repository: "t/other", Reason: "mismatch in spec.releaseNotes"}}
 	if diff := cmp.Diff(want, r.repo().Status.Conflicts); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestRefusedWriteIsRepeated: what the API server did not take is tried again,
+// although the source has not changed.
+func TestRefusedWriteIsRepeated(t *testing.T) {
+	var once sync.Once
+	r := newRig(t, doc("a.example.com", "1.0.0", "x")+doc("b.example.com", "1.0.0", "x"), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) (err error) {
+			if _, ok := obj.(*stored.InternalPackage); ok {
+				once.Do(func() { err = apierrors.NewInternalError(errors.New("no space left")) })
+			}
+			if err != nil {
+				return err
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	})
+	res := r.reconcile()
+	if s := r.repo().Status; len(r.names()) != 1 || !strings.Contains(s.UsefulErrorMessage, ": Internal error occurred: no space left") {
+		t.Errorf("offered %v, %q", r.names(), s.UsefulErrorMessage)
+	}
+	r.now = r.now.Add(res.RequeueAfter)
+	r.reconcile()
+	if s := r.repo().Status; len(r.names()) != 2 || s.UsefulErrorMessage != "" {
+		t.Errorf("offered %v, %q", r.names(), s.UsefulErrorMessage)
 	}
 }
 

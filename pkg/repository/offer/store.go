@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +49,8 @@ type Report struct {
 	Conflicts []repository.Change
 	// Failures are the objects that could not be written.
 	Failures []repository.Problem
-	// Versions are the objects afterwards.
+	// Versions are the objects afterwards; nil if not all of them are as they are to
+	// be, so that the next run does not take them for that.
 	Versions Versions
 }
 
@@ -167,6 +170,9 @@ func (s *Store) Apply(ctx context.Context, owner repository.Owner, changes []rep
 	byKey := func(x, y repository.Key) int { return compare(x, y) }
 	slices.SortFunc(a.report.Conflicts, func(x, y repository.Change) int { return byKey(x.Key(), y.Key()) })
 	slices.SortFunc(a.report.Failures, func(x, y repository.Problem) int { return byKey(x.Key, y.Key) })
+	if len(a.report.Failures) > 0 || ctx.Err() != nil {
+		a.report.Versions = nil
+	}
 	return a.report
 }
 
@@ -196,6 +202,13 @@ type applying struct {
 // apply carries out one change. If the object is not what it was when that was
 // decided, it is decided again.
 func (a *applying) apply(ctx context.Context, c repository.Change) {
+	defer func() {
+		// One bad object must not end the controller.
+		if r := recover(); r != nil {
+			logr.FromContextOrDiscard(ctx).Error(fmt.Errorf("panic: %v", r), "Contained a panic", "object", c.Key().String(), "stack", string(debug.Stack()))
+			a.done(c, errors.New("internal error (this is a fault of the controller: its log has the details)"))
+		}
+	}()
 	for n := 0; ; n++ {
 		next, err := a.write(ctx, c)
 		moved := apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
