@@ -10,6 +10,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/refs/inline"
 	"github.com/garboard-dev/garboard/pkg/tool"
 	"github.com/garboard-dev/garboard/pkg/tool/redact"
+	"github.com/garboard-dev/garboard/pkg/workdir"
 )
 
 // Objects reads Secrets and ConfigMaps. A missing object is a NotFound error of
@@ -103,6 +104,11 @@ func (c *collector) add(ctx context.Context, i int, src v1alpha1.AppFetch) error
 		// checked here also where vendir writes them.
 		files, err := inline.Files(*src.Inline, c.lookup(ctx))
 		c.files[i] = files
+		for _, f := range files {
+			if _, invalid := workdir.CleanFile(f.Path); invalid != nil {
+				return invalid
+			}
+		}
 		return err
 	}
 	ref, use := credentialsOf(src)

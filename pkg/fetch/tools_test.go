@@ -277,3 +277,32 @@ func TestVendirHTTPBearer(t *testing.T) {
 		t.Errorf("%q, %s: %s", got, res.Err, res.Stderr)
 	}
 }
+
+// TestLocalFiles: what needs no vendir lands and reads as if it had run, and so do
+// its failures.
+func TestLocalFiles(t *testing.T) {
+	const text = `[{inline: {paths: {a.yml: "a", d/b.yml: "b"}}}, {inline: {paths: {c: "c"}}, path: x/y}]`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "x") }))
+	defer server.Close()
+	with, without := workspace.New(t), workspace.New(t)
+	local := fetch.New(newObjects()).Fetch(t.Context(), without, fetch.Request{Sources: sources(t, text)})
+	vendir := fetch.New(newObjects()).Fetch(t.Context(), with, fetch.Request{Sources: sources(t, strings.TrimSuffix(text, "]")+", {http: {url: '"+server.URL+"/f'}, path: third}]")})
+	if err := with.Remove(t.Context(), []string{"src/third"}); err != nil {
+		t.Fatal(err)
+	}
+	if local.Failed() || vendir.Failed() {
+		t.Fatal(local.Err, vendir.Err, vendir.Stderr)
+	}
+	if diff := cmp.Diff(with.Tree("src"), without.Tree("src")); diff != "" {
+		t.Error(diff)
+	}
+	third := "- contents:\n  - http: {}\n    path: .\n  path: third\n"
+	if diff := cmp.Diff(strings.Replace(vendir.Stdout, third, "", 1), local.Stdout); diff != "" {
+		t.Error(diff)
+	}
+	const long = `Fetching: invalid path "dddddddd`
+	res := fetch.New(newObjects()).Fetch(t.Context(), without, fetch.Request{Sources: sources(t, fmt.Sprintf("[{inline: {paths: {%s/f: x}}}]", strings.Repeat("d", 300)))})
+	if !strings.HasPrefix(res.Err, long) || !strings.HasSuffix(res.Err, "a name is longer than 255 bytes") {
+		t.Errorf("error %q", res.Err)
+	}
+}

@@ -180,7 +180,11 @@ func seeUseful(prefix string) string {
 func TestMessagesAreStable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.app("long", yttApp(map[string]string{strings.Repeat("x", 300) + ".yml": "a: 1"}))
+	modules := file(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = file:///etc\n")
+	commit := must[string](t)(servers.Git.Commit(t.Context(), "stable", modules, "first"))
+	must[string](t)(servers.Git.AddSubmodule(t.Context(), "stable", "x", commit))
+	w.app("long", gitApp(servers.Git.RepoURL("stable"), "ref: origin/main"))
+	w.app("long-name", yttApp(map[string]string{strings.Repeat("x", 300) + ".yml": "a: 1"}))
 	first := w.failed("long")
 	second := w.until("long", func(a *v1alpha1.App) string {
 		if a.Status.ConsecutiveReconcileFailures < 2 || ended(a, v1alpha1.ReconcileFailed) != "" {
@@ -191,8 +195,11 @@ func TestMessagesAreStable(t *testing.T) {
 	if was, is := first.Status.UsefulErrorMessage, second.Status.UsefulErrorMessage; was != is {
 		t.Errorf("two tries say\n%s\n%s", was, is)
 	}
-	if strings.Contains(second.Status.UsefulErrorMessage, garboard.SidecarWorkDir) || !strings.Contains(second.Status.UsefulErrorMessage, "file name too long") {
+	if strings.Contains(second.Status.UsefulErrorMessage, garboard.SidecarWorkDir) || !strings.Contains(second.Status.UsefulErrorMessage, "into submodule path 'src/.vendir-tmp-*/") {
 		t.Errorf("the message is %q", second.Status.UsefulErrorMessage)
+	}
+	if problem := contains(w.failed("long-name").Status.UsefulErrorMessage, "a name is longer than 255 bytes"); problem != "" {
+		t.Error(problem)
 	}
 }
 
