@@ -157,7 +157,6 @@ func (w world) untilEventOf(name, reason string) {
 
 // TestEmptyPullSecret: the same for a Secret that nobody is asked to fill.
 func TestEmptyPullSecret(t *testing.T) {
-	t.Parallel()
 	fetchCase{
 		secret: "type: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: '{\"auths\":{}}'}",
 		spec:   fmt.Sprintf("fetch: [{image: {url: %q, secretRef: {name: s}}}]\n", servers.PrivateRegistry.Host()+"/none:1") + deployAll,

@@ -47,12 +47,12 @@ func TestFetchChartLogin(t *testing.T) {
 			w.wantConfigMap("fetched", map[string]string{"from": "1.0.0"})
 			continue
 		}
-		if problem := contains(w.failed(name).Status.UsefulErrorMessage, "401"); problem != "" {
+		if problem := contains(w.failed(name).Status.UsefulErrorMessage, "basic credential not found"); problem != "" {
 			t.Errorf("%s: %s", name, problem)
 		}
 	}
 	w.app("anonymous", chartApp("name: nested, version: 1.0.0, repository: {url: 'oci://"+private.Host()+"/a/b/c'}"))
-	if problem := contains(w.failed("anonymous").Status.UsefulErrorMessage, "401"); problem != "" {
+	if problem := contains(w.failed("anonymous").Status.UsefulErrorMessage, "basic credential not found"); problem != "" {
 		t.Error(problem)
 	}
 }
