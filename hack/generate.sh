@@ -26,7 +26,9 @@ rm -f config/crd/*.yaml
 
 # The report names rules for APIs of Kubernetes itself.
 "$openapi_gen" --output-dir pkg/apiserver/openapi --output-pkg github.com/garboard-dev/garboard/pkg/apiserver/openapi \
-  --output-file zz_generated.openapi.go --go-header-file /dev/null --report-filename /dev/null \
+  --output-file zz_generated.openapi.go --output-model-name-file zz_generated.model_name.go \
+  --readonly-pkg k8s.io/apimachinery/pkg/apis/meta/v1 --readonly-pkg k8s.io/apimachinery/pkg/runtime \
+  --readonly-pkg k8s.io/apimachinery/pkg/version --go-header-file /dev/null --report-filename /dev/null \
   "$apis/kappctrl/v1alpha1" "$apis/datapackaging/v1alpha1" \
   k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/apimachinery/pkg/runtime k8s.io/apimachinery/pkg/version
 

@@ -41,7 +41,7 @@ func setUpPackagingAPI(ctx context.Context, mgr manager.Manager, o Options) (*pa
 		return nil, nil
 	}
 	log, cfg := mgr.GetLogger().WithName("packaging-api"), mgr.GetConfig()
-	klog.SetLogger(log) // the library's
+	klog.SetLogger(log.V(1)) // what the library tells is for those who look for a fault in it
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err

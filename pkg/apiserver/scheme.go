@@ -32,6 +32,13 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
+// namedScheme knows what OpenAPI names: only what clients know.
+func namedScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	must(data.AddToScheme(scheme))
+	return scheme
+}
+
 // newStoredScheme knows what is stored.
 func newStoredScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()

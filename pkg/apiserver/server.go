@@ -88,7 +88,7 @@ func (s *Server) serve(ctx context.Context) error {
 	codecs := serializer.NewCodecFactory(scheme)
 	config := genericapiserver.NewRecommendedConfig(codecs)
 	config.EffectiveVersion = utilcompatibility.DefaultBuildEffectiveVersion()
-	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, openapinamer.NewDefinitionNamer(scheme))
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, openapinamer.NewDefinitionNamer(namedScheme()))
 	config.OpenAPIV3Config.Info.Title = "Garboard"
 	config.ShutdownDelayDuration = s.Grace
 	if err := s.apply(ctx, config, codecs); err != nil {

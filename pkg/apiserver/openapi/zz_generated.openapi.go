@@ -6,7 +6,8 @@
 package openapi
 
 import (
-	v1alpha1 "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	v1alpha1 "github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1"
+	kappctrlv1alpha1 "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	version "k8s.io/apimachinery/pkg/version"
@@ -16,122 +17,122 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.AppTemplateSpec":                schema_pkg_apis_datapackaging_v1alpha1_AppTemplateSpec(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.IncludedSoftware":               schema_pkg_apis_datapackaging_v1alpha1_IncludedSoftware(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.Maintainer":                     schema_pkg_apis_datapackaging_v1alpha1_Maintainer(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.Package":                        schema_pkg_apis_datapackaging_v1alpha1_Package(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageList":                    schema_pkg_apis_datapackaging_v1alpha1_PackageList(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadata":                schema_pkg_apis_datapackaging_v1alpha1_PackageMetadata(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadataList":            schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataList(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadataSpec":            schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataSpec(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageSpec":                    schema_pkg_apis_datapackaging_v1alpha1_PackageSpec(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.ValuesSchema":                   schema_pkg_apis_datapackaging_v1alpha1_ValuesSchema(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.VersionSelection":               schema_pkg_apis_datapackaging_v1alpha1_VersionSelection(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.App":                                 schema_pkg_apis_kappctrl_v1alpha1_App(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppCluster":                          schema_pkg_apis_kappctrl_v1alpha1_AppCluster(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppClusterKubeconfigSecretRef":       schema_pkg_apis_kappctrl_v1alpha1_AppClusterKubeconfigSecretRef(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeploy":                           schema_pkg_apis_kappctrl_v1alpha1_AppDeploy(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKapp":                       schema_pkg_apis_kappctrl_v1alpha1_AppDeployKapp(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKappDelete":                 schema_pkg_apis_kappctrl_v1alpha1_AppDeployKappDelete(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKappInspect":                schema_pkg_apis_kappctrl_v1alpha1_AppDeployKappInspect(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetch":                            schema_pkg_apis_kappctrl_v1alpha1_AppFetch(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchGit":                         schema_pkg_apis_kappctrl_v1alpha1_AppFetchGit(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHTTP":                        schema_pkg_apis_kappctrl_v1alpha1_AppFetchHTTP(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHelmChart":                   schema_pkg_apis_kappctrl_v1alpha1_AppFetchHelmChart(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHelmChartRepo":               schema_pkg_apis_kappctrl_v1alpha1_AppFetchHelmChartRepo(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchImage":                       schema_pkg_apis_kappctrl_v1alpha1_AppFetchImage(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchImgpkgBundle":                schema_pkg_apis_kappctrl_v1alpha1_AppFetchImgpkgBundle(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInline":                      schema_pkg_apis_kappctrl_v1alpha1_AppFetchInline(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSource":                schema_pkg_apis_kappctrl_v1alpha1_AppFetchInlineSource(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSourceRef":             schema_pkg_apis_kappctrl_v1alpha1_AppFetchInlineSourceRef(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef":                    schema_pkg_apis_kappctrl_v1alpha1_AppFetchLocalRef(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppList":                             schema_pkg_apis_kappctrl_v1alpha1_AppList(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppSpec":                             schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatus":                           schema_pkg_apis_kappctrl_v1alpha1_AppStatus(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusDeploy":                     schema_pkg_apis_kappctrl_v1alpha1_AppStatusDeploy(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusFetch":                      schema_pkg_apis_kappctrl_v1alpha1_AppStatusFetch(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusInspect":                    schema_pkg_apis_kappctrl_v1alpha1_AppStatusInspect(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusTemplate":                   schema_pkg_apis_kappctrl_v1alpha1_AppStatusTemplate(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplate":                         schema_pkg_apis_kappctrl_v1alpha1_AppTemplate(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateCue":                      schema_pkg_apis_kappctrl_v1alpha1_AppTemplateCue(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateHelmTemplate":             schema_pkg_apis_kappctrl_v1alpha1_AppTemplateHelmTemplate(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateJsonnet":                  schema_pkg_apis_kappctrl_v1alpha1_AppTemplateJsonnet(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateKbld":                     schema_pkg_apis_kappctrl_v1alpha1_AppTemplateKbld(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateKustomize":                schema_pkg_apis_kappctrl_v1alpha1_AppTemplateKustomize(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSops":                     schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSops(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsAge":                  schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsAge(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPGP":                  schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsPGP(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPrivateKeysSecretRef": schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsPrivateKeysSecretRef(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesDownwardAPI":        schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPI(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesDownwardAPIItem":    schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPIItem(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource":             schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesSource(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSourceRef":          schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesSourceRef(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateYtt":                      schema_pkg_apis_kappctrl_v1alpha1_AppTemplateYtt(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AssociatedResources":                 schema_pkg_apis_kappctrl_v1alpha1_AssociatedResources(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Condition":                           schema_pkg_apis_kappctrl_v1alpha1_Condition(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Duration":                            schema_pkg_apis_kappctrl_v1alpha1_Duration(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.GenericStatus":                       schema_pkg_apis_kappctrl_v1alpha1_GenericStatus(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.GroupKind":                           schema_pkg_apis_kappctrl_v1alpha1_GroupKind(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KappDeployStatus":                    schema_pkg_apis_kappctrl_v1alpha1_KappDeployStatus(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KubernetesAPIs":                      schema_pkg_apis_kappctrl_v1alpha1_KubernetesAPIs(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Version":                             schema_pkg_apis_kappctrl_v1alpha1_Version(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection":                    schema_pkg_apis_kappctrl_v1alpha1_VersionSelection(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelectionSemver":              schema_pkg_apis_kappctrl_v1alpha1_VersionSelectionSemver(ref),
-		"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelectionSemverPrereleases":   schema_pkg_apis_kappctrl_v1alpha1_VersionSelectionSemverPrereleases(ref),
-		v1.APIGroup{}.OpenAPIModelName():                                                                  schema_pkg_apis_meta_v1_APIGroup(ref),
-		v1.APIGroupList{}.OpenAPIModelName():                                                              schema_pkg_apis_meta_v1_APIGroupList(ref),
-		v1.APIResource{}.OpenAPIModelName():                                                               schema_pkg_apis_meta_v1_APIResource(ref),
-		v1.APIResourceList{}.OpenAPIModelName():                                                           schema_pkg_apis_meta_v1_APIResourceList(ref),
-		v1.APIVersions{}.OpenAPIModelName():                                                               schema_pkg_apis_meta_v1_APIVersions(ref),
-		v1.ApplyOptions{}.OpenAPIModelName():                                                              schema_pkg_apis_meta_v1_ApplyOptions(ref),
-		v1.Condition{}.OpenAPIModelName():                                                                 schema_pkg_apis_meta_v1_Condition(ref),
-		v1.CreateOptions{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_CreateOptions(ref),
-		v1.DeleteOptions{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_DeleteOptions(ref),
-		v1.Duration{}.OpenAPIModelName():                                                                  schema_pkg_apis_meta_v1_Duration(ref),
-		v1.FieldSelectorRequirement{}.OpenAPIModelName():                                                  schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
-		v1.FieldsV1{}.OpenAPIModelName():                                                                  schema_pkg_apis_meta_v1_FieldsV1(ref),
-		v1.GetOptions{}.OpenAPIModelName():                                                                schema_pkg_apis_meta_v1_GetOptions(ref),
-		v1.GroupKind{}.OpenAPIModelName():                                                                 schema_pkg_apis_meta_v1_GroupKind(ref),
-		v1.GroupResource{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_GroupResource(ref),
-		v1.GroupVersion{}.OpenAPIModelName():                                                              schema_pkg_apis_meta_v1_GroupVersion(ref),
-		v1.GroupVersionForDiscovery{}.OpenAPIModelName():                                                  schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
-		v1.GroupVersionKind{}.OpenAPIModelName():                                                          schema_pkg_apis_meta_v1_GroupVersionKind(ref),
-		v1.GroupVersionResource{}.OpenAPIModelName():                                                      schema_pkg_apis_meta_v1_GroupVersionResource(ref),
-		v1.InternalEvent{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_InternalEvent(ref),
-		v1.LabelSelector{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_LabelSelector(ref),
-		v1.LabelSelectorRequirement{}.OpenAPIModelName():                                                  schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
-		v1.List{}.OpenAPIModelName():                                                                      schema_pkg_apis_meta_v1_List(ref),
-		v1.ListMeta{}.OpenAPIModelName():                                                                  schema_pkg_apis_meta_v1_ListMeta(ref),
-		v1.ListOptions{}.OpenAPIModelName():                                                               schema_pkg_apis_meta_v1_ListOptions(ref),
-		v1.ManagedFieldsEntry{}.OpenAPIModelName():                                                        schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
-		v1.MicroTime{}.OpenAPIModelName():                                                                 schema_pkg_apis_meta_v1_MicroTime(ref),
-		v1.ObjectMeta{}.OpenAPIModelName():                                                                schema_pkg_apis_meta_v1_ObjectMeta(ref),
-		v1.OwnerReference{}.OpenAPIModelName():                                                            schema_pkg_apis_meta_v1_OwnerReference(ref),
-		v1.PartialObjectMetadata{}.OpenAPIModelName():                                                     schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
-		v1.PartialObjectMetadataList{}.OpenAPIModelName():                                                 schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
-		v1.Patch{}.OpenAPIModelName():                                                                     schema_pkg_apis_meta_v1_Patch(ref),
-		v1.PatchOptions{}.OpenAPIModelName():                                                              schema_pkg_apis_meta_v1_PatchOptions(ref),
-		v1.Preconditions{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_Preconditions(ref),
-		v1.RootPaths{}.OpenAPIModelName():                                                                 schema_pkg_apis_meta_v1_RootPaths(ref),
-		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():                                                 schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
-		v1.ShardInfo{}.OpenAPIModelName():                                                                 schema_pkg_apis_meta_v1_ShardInfo(ref),
-		v1.Status{}.OpenAPIModelName():                                                                    schema_pkg_apis_meta_v1_Status(ref),
-		v1.StatusCause{}.OpenAPIModelName():                                                               schema_pkg_apis_meta_v1_StatusCause(ref),
-		v1.StatusDetails{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_StatusDetails(ref),
-		v1.Table{}.OpenAPIModelName():                                                                     schema_pkg_apis_meta_v1_Table(ref),
-		v1.TableColumnDefinition{}.OpenAPIModelName():                                                     schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
-		v1.TableOptions{}.OpenAPIModelName():                                                              schema_pkg_apis_meta_v1_TableOptions(ref),
-		v1.TableRow{}.OpenAPIModelName():                                                                  schema_pkg_apis_meta_v1_TableRow(ref),
-		v1.TableRowCondition{}.OpenAPIModelName():                                                         schema_pkg_apis_meta_v1_TableRowCondition(ref),
-		v1.Time{}.OpenAPIModelName():                                                                      schema_pkg_apis_meta_v1_Time(ref),
-		v1.Timestamp{}.OpenAPIModelName():                                                                 schema_pkg_apis_meta_v1_Timestamp(ref),
-		v1.TypeMeta{}.OpenAPIModelName():                                                                  schema_pkg_apis_meta_v1_TypeMeta(ref),
-		v1.UpdateOptions{}.OpenAPIModelName():                                                             schema_pkg_apis_meta_v1_UpdateOptions(ref),
-		v1.WatchEvent{}.OpenAPIModelName():                                                                schema_pkg_apis_meta_v1_WatchEvent(ref),
-		runtime.RawExtension{}.OpenAPIModelName():                                                         schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
-		runtime.TypeMeta{}.OpenAPIModelName():                                                             schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
-		runtime.Unknown{}.OpenAPIModelName():                                                              schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
-		version.Info{}.OpenAPIModelName():                                                                 schema_k8sio_apimachinery_pkg_version_Info(ref),
+		v1alpha1.AppTemplateSpec{}.OpenAPIModelName():                             schema_pkg_apis_datapackaging_v1alpha1_AppTemplateSpec(ref),
+		v1alpha1.IncludedSoftware{}.OpenAPIModelName():                            schema_pkg_apis_datapackaging_v1alpha1_IncludedSoftware(ref),
+		v1alpha1.Maintainer{}.OpenAPIModelName():                                  schema_pkg_apis_datapackaging_v1alpha1_Maintainer(ref),
+		v1alpha1.Package{}.OpenAPIModelName():                                     schema_pkg_apis_datapackaging_v1alpha1_Package(ref),
+		v1alpha1.PackageList{}.OpenAPIModelName():                                 schema_pkg_apis_datapackaging_v1alpha1_PackageList(ref),
+		v1alpha1.PackageMetadata{}.OpenAPIModelName():                             schema_pkg_apis_datapackaging_v1alpha1_PackageMetadata(ref),
+		v1alpha1.PackageMetadataList{}.OpenAPIModelName():                         schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataList(ref),
+		v1alpha1.PackageMetadataSpec{}.OpenAPIModelName():                         schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataSpec(ref),
+		v1alpha1.PackageSpec{}.OpenAPIModelName():                                 schema_pkg_apis_datapackaging_v1alpha1_PackageSpec(ref),
+		v1alpha1.ValuesSchema{}.OpenAPIModelName():                                schema_pkg_apis_datapackaging_v1alpha1_ValuesSchema(ref),
+		v1alpha1.VersionSelection{}.OpenAPIModelName():                            schema_pkg_apis_datapackaging_v1alpha1_VersionSelection(ref),
+		kappctrlv1alpha1.App{}.OpenAPIModelName():                                 schema_pkg_apis_kappctrl_v1alpha1_App(ref),
+		kappctrlv1alpha1.AppCluster{}.OpenAPIModelName():                          schema_pkg_apis_kappctrl_v1alpha1_AppCluster(ref),
+		kappctrlv1alpha1.AppClusterKubeconfigSecretRef{}.OpenAPIModelName():       schema_pkg_apis_kappctrl_v1alpha1_AppClusterKubeconfigSecretRef(ref),
+		kappctrlv1alpha1.AppDeploy{}.OpenAPIModelName():                           schema_pkg_apis_kappctrl_v1alpha1_AppDeploy(ref),
+		kappctrlv1alpha1.AppDeployKapp{}.OpenAPIModelName():                       schema_pkg_apis_kappctrl_v1alpha1_AppDeployKapp(ref),
+		kappctrlv1alpha1.AppDeployKappDelete{}.OpenAPIModelName():                 schema_pkg_apis_kappctrl_v1alpha1_AppDeployKappDelete(ref),
+		kappctrlv1alpha1.AppDeployKappInspect{}.OpenAPIModelName():                schema_pkg_apis_kappctrl_v1alpha1_AppDeployKappInspect(ref),
+		kappctrlv1alpha1.AppFetch{}.OpenAPIModelName():                            schema_pkg_apis_kappctrl_v1alpha1_AppFetch(ref),
+		kappctrlv1alpha1.AppFetchGit{}.OpenAPIModelName():                         schema_pkg_apis_kappctrl_v1alpha1_AppFetchGit(ref),
+		kappctrlv1alpha1.AppFetchHTTP{}.OpenAPIModelName():                        schema_pkg_apis_kappctrl_v1alpha1_AppFetchHTTP(ref),
+		kappctrlv1alpha1.AppFetchHelmChart{}.OpenAPIModelName():                   schema_pkg_apis_kappctrl_v1alpha1_AppFetchHelmChart(ref),
+		kappctrlv1alpha1.AppFetchHelmChartRepo{}.OpenAPIModelName():               schema_pkg_apis_kappctrl_v1alpha1_AppFetchHelmChartRepo(ref),
+		kappctrlv1alpha1.AppFetchImage{}.OpenAPIModelName():                       schema_pkg_apis_kappctrl_v1alpha1_AppFetchImage(ref),
+		kappctrlv1alpha1.AppFetchImgpkgBundle{}.OpenAPIModelName():                schema_pkg_apis_kappctrl_v1alpha1_AppFetchImgpkgBundle(ref),
+		kappctrlv1alpha1.AppFetchInline{}.OpenAPIModelName():                      schema_pkg_apis_kappctrl_v1alpha1_AppFetchInline(ref),
+		kappctrlv1alpha1.AppFetchInlineSource{}.OpenAPIModelName():                schema_pkg_apis_kappctrl_v1alpha1_AppFetchInlineSource(ref),
+		kappctrlv1alpha1.AppFetchInlineSourceRef{}.OpenAPIModelName():             schema_pkg_apis_kappctrl_v1alpha1_AppFetchInlineSourceRef(ref),
+		kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName():                    schema_pkg_apis_kappctrl_v1alpha1_AppFetchLocalRef(ref),
+		kappctrlv1alpha1.AppList{}.OpenAPIModelName():                             schema_pkg_apis_kappctrl_v1alpha1_AppList(ref),
+		kappctrlv1alpha1.AppSpec{}.OpenAPIModelName():                             schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref),
+		kappctrlv1alpha1.AppStatus{}.OpenAPIModelName():                           schema_pkg_apis_kappctrl_v1alpha1_AppStatus(ref),
+		kappctrlv1alpha1.AppStatusDeploy{}.OpenAPIModelName():                     schema_pkg_apis_kappctrl_v1alpha1_AppStatusDeploy(ref),
+		kappctrlv1alpha1.AppStatusFetch{}.OpenAPIModelName():                      schema_pkg_apis_kappctrl_v1alpha1_AppStatusFetch(ref),
+		kappctrlv1alpha1.AppStatusInspect{}.OpenAPIModelName():                    schema_pkg_apis_kappctrl_v1alpha1_AppStatusInspect(ref),
+		kappctrlv1alpha1.AppStatusTemplate{}.OpenAPIModelName():                   schema_pkg_apis_kappctrl_v1alpha1_AppStatusTemplate(ref),
+		kappctrlv1alpha1.AppTemplate{}.OpenAPIModelName():                         schema_pkg_apis_kappctrl_v1alpha1_AppTemplate(ref),
+		kappctrlv1alpha1.AppTemplateCue{}.OpenAPIModelName():                      schema_pkg_apis_kappctrl_v1alpha1_AppTemplateCue(ref),
+		kappctrlv1alpha1.AppTemplateHelmTemplate{}.OpenAPIModelName():             schema_pkg_apis_kappctrl_v1alpha1_AppTemplateHelmTemplate(ref),
+		kappctrlv1alpha1.AppTemplateJsonnet{}.OpenAPIModelName():                  schema_pkg_apis_kappctrl_v1alpha1_AppTemplateJsonnet(ref),
+		kappctrlv1alpha1.AppTemplateKbld{}.OpenAPIModelName():                     schema_pkg_apis_kappctrl_v1alpha1_AppTemplateKbld(ref),
+		kappctrlv1alpha1.AppTemplateKustomize{}.OpenAPIModelName():                schema_pkg_apis_kappctrl_v1alpha1_AppTemplateKustomize(ref),
+		kappctrlv1alpha1.AppTemplateSops{}.OpenAPIModelName():                     schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSops(ref),
+		kappctrlv1alpha1.AppTemplateSopsAge{}.OpenAPIModelName():                  schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsAge(ref),
+		kappctrlv1alpha1.AppTemplateSopsPGP{}.OpenAPIModelName():                  schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsPGP(ref),
+		kappctrlv1alpha1.AppTemplateSopsPrivateKeysSecretRef{}.OpenAPIModelName(): schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsPrivateKeysSecretRef(ref),
+		kappctrlv1alpha1.AppTemplateValuesDownwardAPI{}.OpenAPIModelName():        schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPI(ref),
+		kappctrlv1alpha1.AppTemplateValuesDownwardAPIItem{}.OpenAPIModelName():    schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPIItem(ref),
+		kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName():             schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesSource(ref),
+		kappctrlv1alpha1.AppTemplateValuesSourceRef{}.OpenAPIModelName():          schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesSourceRef(ref),
+		kappctrlv1alpha1.AppTemplateYtt{}.OpenAPIModelName():                      schema_pkg_apis_kappctrl_v1alpha1_AppTemplateYtt(ref),
+		kappctrlv1alpha1.AssociatedResources{}.OpenAPIModelName():                 schema_pkg_apis_kappctrl_v1alpha1_AssociatedResources(ref),
+		kappctrlv1alpha1.Condition{}.OpenAPIModelName():                           schema_pkg_apis_kappctrl_v1alpha1_Condition(ref),
+		kappctrlv1alpha1.Duration{}.OpenAPIModelName():                            schema_pkg_apis_kappctrl_v1alpha1_Duration(ref),
+		kappctrlv1alpha1.GenericStatus{}.OpenAPIModelName():                       schema_pkg_apis_kappctrl_v1alpha1_GenericStatus(ref),
+		kappctrlv1alpha1.GroupKind{}.OpenAPIModelName():                           schema_pkg_apis_kappctrl_v1alpha1_GroupKind(ref),
+		kappctrlv1alpha1.KappDeployStatus{}.OpenAPIModelName():                    schema_pkg_apis_kappctrl_v1alpha1_KappDeployStatus(ref),
+		kappctrlv1alpha1.KubernetesAPIs{}.OpenAPIModelName():                      schema_pkg_apis_kappctrl_v1alpha1_KubernetesAPIs(ref),
+		kappctrlv1alpha1.Version{}.OpenAPIModelName():                             schema_pkg_apis_kappctrl_v1alpha1_Version(ref),
+		kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName():                    schema_pkg_apis_kappctrl_v1alpha1_VersionSelection(ref),
+		kappctrlv1alpha1.VersionSelectionSemver{}.OpenAPIModelName():              schema_pkg_apis_kappctrl_v1alpha1_VersionSelectionSemver(ref),
+		kappctrlv1alpha1.VersionSelectionSemverPrereleases{}.OpenAPIModelName():   schema_pkg_apis_kappctrl_v1alpha1_VersionSelectionSemverPrereleases(ref),
+		v1.APIGroup{}.OpenAPIModelName():                                          schema_pkg_apis_meta_v1_APIGroup(ref),
+		v1.APIGroupList{}.OpenAPIModelName():                                      schema_pkg_apis_meta_v1_APIGroupList(ref),
+		v1.APIResource{}.OpenAPIModelName():                                       schema_pkg_apis_meta_v1_APIResource(ref),
+		v1.APIResourceList{}.OpenAPIModelName():                                   schema_pkg_apis_meta_v1_APIResourceList(ref),
+		v1.APIVersions{}.OpenAPIModelName():                                       schema_pkg_apis_meta_v1_APIVersions(ref),
+		v1.ApplyOptions{}.OpenAPIModelName():                                      schema_pkg_apis_meta_v1_ApplyOptions(ref),
+		v1.Condition{}.OpenAPIModelName():                                         schema_pkg_apis_meta_v1_Condition(ref),
+		v1.CreateOptions{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_CreateOptions(ref),
+		v1.DeleteOptions{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_DeleteOptions(ref),
+		v1.Duration{}.OpenAPIModelName():                                          schema_pkg_apis_meta_v1_Duration(ref),
+		v1.FieldSelectorRequirement{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_FieldSelectorRequirement(ref),
+		v1.FieldsV1{}.OpenAPIModelName():                                          schema_pkg_apis_meta_v1_FieldsV1(ref),
+		v1.GetOptions{}.OpenAPIModelName():                                        schema_pkg_apis_meta_v1_GetOptions(ref),
+		v1.GroupKind{}.OpenAPIModelName():                                         schema_pkg_apis_meta_v1_GroupKind(ref),
+		v1.GroupResource{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_GroupResource(ref),
+		v1.GroupVersion{}.OpenAPIModelName():                                      schema_pkg_apis_meta_v1_GroupVersion(ref),
+		v1.GroupVersionForDiscovery{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_GroupVersionForDiscovery(ref),
+		v1.GroupVersionKind{}.OpenAPIModelName():                                  schema_pkg_apis_meta_v1_GroupVersionKind(ref),
+		v1.GroupVersionResource{}.OpenAPIModelName():                              schema_pkg_apis_meta_v1_GroupVersionResource(ref),
+		v1.InternalEvent{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_InternalEvent(ref),
+		v1.LabelSelector{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_LabelSelector(ref),
+		v1.LabelSelectorRequirement{}.OpenAPIModelName():                          schema_pkg_apis_meta_v1_LabelSelectorRequirement(ref),
+		v1.List{}.OpenAPIModelName():                                              schema_pkg_apis_meta_v1_List(ref),
+		v1.ListMeta{}.OpenAPIModelName():                                          schema_pkg_apis_meta_v1_ListMeta(ref),
+		v1.ListOptions{}.OpenAPIModelName():                                       schema_pkg_apis_meta_v1_ListOptions(ref),
+		v1.ManagedFieldsEntry{}.OpenAPIModelName():                                schema_pkg_apis_meta_v1_ManagedFieldsEntry(ref),
+		v1.MicroTime{}.OpenAPIModelName():                                         schema_pkg_apis_meta_v1_MicroTime(ref),
+		v1.ObjectMeta{}.OpenAPIModelName():                                        schema_pkg_apis_meta_v1_ObjectMeta(ref),
+		v1.OwnerReference{}.OpenAPIModelName():                                    schema_pkg_apis_meta_v1_OwnerReference(ref),
+		v1.PartialObjectMetadata{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_PartialObjectMetadata(ref),
+		v1.PartialObjectMetadataList{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_PartialObjectMetadataList(ref),
+		v1.Patch{}.OpenAPIModelName():                                             schema_pkg_apis_meta_v1_Patch(ref),
+		v1.PatchOptions{}.OpenAPIModelName():                                      schema_pkg_apis_meta_v1_PatchOptions(ref),
+		v1.Preconditions{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_Preconditions(ref),
+		v1.RootPaths{}.OpenAPIModelName():                                         schema_pkg_apis_meta_v1_RootPaths(ref),
+		v1.ServerAddressByClientCIDR{}.OpenAPIModelName():                         schema_pkg_apis_meta_v1_ServerAddressByClientCIDR(ref),
+		v1.ShardInfo{}.OpenAPIModelName():                                         schema_pkg_apis_meta_v1_ShardInfo(ref),
+		v1.Status{}.OpenAPIModelName():                                            schema_pkg_apis_meta_v1_Status(ref),
+		v1.StatusCause{}.OpenAPIModelName():                                       schema_pkg_apis_meta_v1_StatusCause(ref),
+		v1.StatusDetails{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_StatusDetails(ref),
+		v1.Table{}.OpenAPIModelName():                                             schema_pkg_apis_meta_v1_Table(ref),
+		v1.TableColumnDefinition{}.OpenAPIModelName():                             schema_pkg_apis_meta_v1_TableColumnDefinition(ref),
+		v1.TableOptions{}.OpenAPIModelName():                                      schema_pkg_apis_meta_v1_TableOptions(ref),
+		v1.TableRow{}.OpenAPIModelName():                                          schema_pkg_apis_meta_v1_TableRow(ref),
+		v1.TableRowCondition{}.OpenAPIModelName():                                 schema_pkg_apis_meta_v1_TableRowCondition(ref),
+		v1.Time{}.OpenAPIModelName():                                              schema_pkg_apis_meta_v1_Time(ref),
+		v1.Timestamp{}.OpenAPIModelName():                                         schema_pkg_apis_meta_v1_Timestamp(ref),
+		v1.TypeMeta{}.OpenAPIModelName():                                          schema_pkg_apis_meta_v1_TypeMeta(ref),
+		v1.UpdateOptions{}.OpenAPIModelName():                                     schema_pkg_apis_meta_v1_UpdateOptions(ref),
+		v1.WatchEvent{}.OpenAPIModelName():                                        schema_pkg_apis_meta_v1_WatchEvent(ref),
+		runtime.RawExtension{}.OpenAPIModelName():                                 schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
+		runtime.TypeMeta{}.OpenAPIModelName():                                     schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
+		runtime.Unknown{}.OpenAPIModelName():                                      schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		version.Info{}.OpenAPIModelName():                                         schema_k8sio_apimachinery_pkg_version_Info(ref),
 	}
 }
 
@@ -145,7 +146,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_AppTemplateSpec(ref common.Reference
 					"spec": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Spec of the App. The installation adds its service account and its values.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppSpec"),
+							Ref:         ref(kappctrlv1alpha1.AppSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -153,7 +154,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_AppTemplateSpec(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppSpec"},
+			kappctrlv1alpha1.AppSpec{}.OpenAPIModelName()},
 	}
 }
 
@@ -242,7 +243,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_Package(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "What this version is and how to install it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageSpec"),
+							Ref:         ref(v1alpha1.PackageSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -250,7 +251,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_Package(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageSpec", v1.ObjectMeta{}.OpenAPIModelName()},
+			v1alpha1.PackageSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -288,7 +289,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageList(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.Package"),
+										Ref: ref(v1alpha1.Package{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -299,7 +300,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageList(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.Package", v1.ListMeta{}.OpenAPIModelName()},
+			v1alpha1.Package{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -334,7 +335,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageMetadata(ref common.Reference
 						SchemaProps: spec.SchemaProps{
 							Description: "The description.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadataSpec"),
+							Ref:         ref(v1alpha1.PackageMetadataSpec{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -342,7 +343,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageMetadata(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadataSpec", v1.ObjectMeta{}.OpenAPIModelName()},
+			v1alpha1.PackageMetadataSpec{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -380,7 +381,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataList(ref common.Refer
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadata"),
+										Ref: ref(v1alpha1.PackageMetadata{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -391,7 +392,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataList(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.PackageMetadata", v1.ListMeta{}.OpenAPIModelName()},
+			v1alpha1.PackageMetadata{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -444,7 +445,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataSpec(ref common.Refer
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.Maintainer"),
+										Ref: ref(v1alpha1.Maintainer{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -475,7 +476,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageMetadataSpec(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.Maintainer"},
+			v1alpha1.Maintainer{}.OpenAPIModelName()},
 	}
 }
 
@@ -538,14 +539,14 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageSpec(ref common.ReferenceCall
 						SchemaProps: spec.SchemaProps{
 							Description: "The App that an installation of this version becomes.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.AppTemplateSpec"),
+							Ref:         ref(v1alpha1.AppTemplateSpec{}.OpenAPIModelName()),
 						},
 					},
 					"valuesSchema": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Values that an installation can set.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.ValuesSchema"),
+							Ref:         ref(v1alpha1.ValuesSchema{}.OpenAPIModelName()),
 						},
 					},
 					"includedSoftware": {
@@ -555,7 +556,7 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageSpec(ref common.ReferenceCall
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.IncludedSoftware"),
+										Ref: ref(v1alpha1.IncludedSoftware{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -564,20 +565,20 @@ func schema_pkg_apis_datapackaging_v1alpha1_PackageSpec(ref common.ReferenceCall
 					"kappControllerVersionSelection": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Controller versions that can install this version. Default: all.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.VersionSelection"),
+							Ref:         ref(v1alpha1.VersionSelection{}.OpenAPIModelName()),
 						},
 					},
 					"kubernetesVersionSelection": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Kubernetes versions that this version runs on. Default: all.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.VersionSelection"),
+							Ref:         ref(v1alpha1.VersionSelection{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.AppTemplateSpec", "github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.IncludedSoftware", "github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.ValuesSchema", "github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1.VersionSelection", v1.Time{}.OpenAPIModelName()},
+			v1alpha1.AppTemplateSpec{}.OpenAPIModelName(), v1alpha1.IncludedSoftware{}.OpenAPIModelName(), v1alpha1.ValuesSchema{}.OpenAPIModelName(), v1alpha1.VersionSelection{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -653,14 +654,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_App(ref common.ReferenceCallback) common.
 						SchemaProps: spec.SchemaProps{
 							Description: "What to fetch, how to template it and where to deploy it.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppSpec"),
+							Ref:         ref(kappctrlv1alpha1.AppSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the controller saw and did. Written by the controller only.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatus"),
+							Ref:         ref(kappctrlv1alpha1.AppStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -668,7 +669,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_App(ref common.ReferenceCallback) common.
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppSpec", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatus", v1.ObjectMeta{}.OpenAPIModelName()},
+			kappctrlv1alpha1.AppSpec{}.OpenAPIModelName(), kappctrlv1alpha1.AppStatus{}.OpenAPIModelName(), v1.ObjectMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -689,14 +690,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppCluster(ref common.ReferenceCallback) 
 					"kubeconfigSecretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret, in the App's namespace, that holds the kubeconfig.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppClusterKubeconfigSecretRef"),
+							Ref:         ref(kappctrlv1alpha1.AppClusterKubeconfigSecretRef{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppClusterKubeconfigSecretRef"},
+			kappctrlv1alpha1.AppClusterKubeconfigSecretRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -737,14 +738,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppDeploy(ref common.ReferenceCallback) c
 					"kapp": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Deploys with kapp.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKapp"),
+							Ref:         ref(kappctrlv1alpha1.AppDeployKapp{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKapp"},
+			kappctrlv1alpha1.AppDeployKapp{}.OpenAPIModelName()},
 	}
 }
 
@@ -793,20 +794,20 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppDeployKapp(ref common.ReferenceCallbac
 					"inspect": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Runs kapp inspect after each deploy, if present.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKappInspect"),
+							Ref:         ref(kappctrlv1alpha1.AppDeployKappInspect{}.OpenAPIModelName()),
 						},
 					},
 					"delete": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How to delete.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKappDelete"),
+							Ref:         ref(kappctrlv1alpha1.AppDeployKappDelete{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKappDelete", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeployKappInspect"},
+			kappctrlv1alpha1.AppDeployKappDelete{}.OpenAPIModelName(), kappctrlv1alpha1.AppDeployKappInspect{}.OpenAPIModelName()},
 	}
 }
 
@@ -874,37 +875,37 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetch(ref common.ReferenceCallback) co
 					"inline": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Files given in the App itself, or in Secrets and ConfigMaps.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInline"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchInline{}.OpenAPIModelName()),
 						},
 					},
 					"image": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A container image whose file system holds the files.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchImage"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchImage{}.OpenAPIModelName()),
 						},
 					},
 					"http": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A file or an archive from an HTTP server.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHTTP"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchHTTP{}.OpenAPIModelName()),
 						},
 					},
 					"git": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A git repository.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchGit"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchGit{}.OpenAPIModelName()),
 						},
 					},
 					"helmChart": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A Helm chart from a repository.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHelmChart"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchHelmChart{}.OpenAPIModelName()),
 						},
 					},
 					"imgpkgBundle": {
 						SchemaProps: spec.SchemaProps{
 							Description: "An imgpkg bundle from an OCI registry.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchImgpkgBundle"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchImgpkgBundle{}.OpenAPIModelName()),
 						},
 					},
 					"path": {
@@ -918,7 +919,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetch(ref common.ReferenceCallback) co
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchGit", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHTTP", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHelmChart", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchImage", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchImgpkgBundle", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInline"},
+			kappctrlv1alpha1.AppFetchGit{}.OpenAPIModelName(), kappctrlv1alpha1.AppFetchHTTP{}.OpenAPIModelName(), kappctrlv1alpha1.AppFetchHelmChart{}.OpenAPIModelName(), kappctrlv1alpha1.AppFetchImage{}.OpenAPIModelName(), kappctrlv1alpha1.AppFetchImgpkgBundle{}.OpenAPIModelName(), kappctrlv1alpha1.AppFetchInline{}.OpenAPIModelName()},
 	}
 }
 
@@ -946,13 +947,13 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchGit(ref common.ReferenceCallback)
 					"refSelection": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Chooses the highest tag that fits.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection"),
+							Ref:         ref(kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName()),
 						},
 					},
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret with ssh-privatekey and ssh-knownhosts, or username and password.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()),
 						},
 					},
 					"subPath": {
@@ -987,7 +988,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchGit(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection"},
+			kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName(), kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName()},
 	}
 }
 
@@ -1015,7 +1016,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchHTTP(ref common.ReferenceCallback
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret with username and password for basic authentication.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()),
 						},
 					},
 					"subPath": {
@@ -1029,7 +1030,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchHTTP(ref common.ReferenceCallback
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"},
+			kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -1057,14 +1058,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchHelmChart(ref common.ReferenceCal
 					"repository": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Repository that holds the chart.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHelmChartRepo"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchHelmChartRepo{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchHelmChartRepo"},
+			kappctrlv1alpha1.AppFetchHelmChartRepo{}.OpenAPIModelName()},
 	}
 }
 
@@ -1085,14 +1086,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchHelmChartRepo(ref common.Referenc
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret with username and password, or registry credentials for oci.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"},
+			kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -1113,7 +1114,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchImage(ref common.ReferenceCallbac
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret with registry credentials. Default: anonymous.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()),
 						},
 					},
 					"subPath": {
@@ -1126,14 +1127,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchImage(ref common.ReferenceCallbac
 					"tagSelection": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Chooses the highest tag that fits, instead of a tag in url.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection"),
+							Ref:         ref(kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection"},
+			kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName(), kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName()},
 	}
 }
 
@@ -1154,20 +1155,20 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchImgpkgBundle(ref common.Reference
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret with registry credentials. Default: anonymous.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName()),
 						},
 					},
 					"tagSelection": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Chooses the highest tag that fits, instead of a tag in image.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection"),
+							Ref:         ref(kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchLocalRef", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelection"},
+			kappctrlv1alpha1.AppFetchLocalRef{}.OpenAPIModelName(), kappctrlv1alpha1.VersionSelection{}.OpenAPIModelName()},
 	}
 }
 
@@ -1200,7 +1201,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchInline(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSource"),
+										Ref: ref(kappctrlv1alpha1.AppFetchInlineSource{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1210,7 +1211,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchInline(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSource"},
+			kappctrlv1alpha1.AppFetchInlineSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -1224,20 +1225,20 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppFetchInlineSource(ref common.Reference
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A Secret in the App's namespace.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSourceRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchInlineSourceRef{}.OpenAPIModelName()),
 						},
 					},
 					"configMapRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A ConfigMap in the App's namespace.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSourceRef"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchInlineSourceRef{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInlineSourceRef"},
+			kappctrlv1alpha1.AppFetchInlineSourceRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -1322,7 +1323,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppList(ref common.ReferenceCallback) com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.App"),
+										Ref: ref(kappctrlv1alpha1.App{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1333,7 +1334,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppList(ref common.ReferenceCallback) com
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.App", v1.ListMeta{}.OpenAPIModelName()},
+			kappctrlv1alpha1.App{}.OpenAPIModelName(), v1.ListMeta{}.OpenAPIModelName()},
 	}
 }
 
@@ -1354,7 +1355,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref common.ReferenceCallback) com
 					"cluster": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Another cluster to deploy to, reached through a kubeconfig.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppCluster"),
+							Ref:         ref(kappctrlv1alpha1.AppCluster{}.OpenAPIModelName()),
 						},
 					},
 					"fetch": {
@@ -1364,7 +1365,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref common.ReferenceCallback) com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetch"),
+										Ref: ref(kappctrlv1alpha1.AppFetch{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1377,7 +1378,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref common.ReferenceCallback) com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplate"),
+										Ref: ref(kappctrlv1alpha1.AppTemplate{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1390,7 +1391,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref common.ReferenceCallback) com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeploy"),
+										Ref: ref(kappctrlv1alpha1.AppDeploy{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1413,7 +1414,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref common.ReferenceCallback) com
 					"syncPeriod": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Time between two reconciles, as a duration such as 1h or 10m. Default and minimum 30s.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Duration"),
+							Ref:         ref(kappctrlv1alpha1.Duration{}.OpenAPIModelName()),
 						},
 					},
 					"noopDelete": {
@@ -1434,7 +1435,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppSpec(ref common.ReferenceCallback) com
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppCluster", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppDeploy", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetch", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplate", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Duration"},
+			kappctrlv1alpha1.AppCluster{}.OpenAPIModelName(), kappctrlv1alpha1.AppDeploy{}.OpenAPIModelName(), kappctrlv1alpha1.AppFetch{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplate{}.OpenAPIModelName(), kappctrlv1alpha1.Duration{}.OpenAPIModelName()},
 	}
 }
 
@@ -1455,25 +1456,25 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppStatus(ref common.ReferenceCallback) c
 					"fetch": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Outcome of fetching.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusFetch"),
+							Ref:         ref(kappctrlv1alpha1.AppStatusFetch{}.OpenAPIModelName()),
 						},
 					},
 					"template": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Outcome of templating: that of the last step that ran.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusTemplate"),
+							Ref:         ref(kappctrlv1alpha1.AppStatusTemplate{}.OpenAPIModelName()),
 						},
 					},
 					"deploy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Outcome of deploying or deleting, also while it runs.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusDeploy"),
+							Ref:         ref(kappctrlv1alpha1.AppStatusDeploy{}.OpenAPIModelName()),
 						},
 					},
 					"inspect": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Outcome of inspecting, if asked for.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusInspect"),
+							Ref:         ref(kappctrlv1alpha1.AppStatusInspect{}.OpenAPIModelName()),
 						},
 					},
 					"consecutiveReconcileSuccesses": {
@@ -1505,7 +1506,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppStatus(ref common.ReferenceCallback) c
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Condition"),
+										Ref: ref(kappctrlv1alpha1.Condition{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1530,7 +1531,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppStatus(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusDeploy", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusFetch", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusInspect", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppStatusTemplate", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Condition"},
+			kappctrlv1alpha1.AppStatusDeploy{}.OpenAPIModelName(), kappctrlv1alpha1.AppStatusFetch{}.OpenAPIModelName(), kappctrlv1alpha1.AppStatusInspect{}.OpenAPIModelName(), kappctrlv1alpha1.AppStatusTemplate{}.OpenAPIModelName(), kappctrlv1alpha1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -1593,14 +1594,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppStatusDeploy(ref common.ReferenceCallb
 					"kapp": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What kapp recorded about the deployed objects.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KappDeployStatus"),
+							Ref:         ref(kappctrlv1alpha1.KappDeployStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KappDeployStatus", v1.Time{}.OpenAPIModelName()},
+			kappctrlv1alpha1.KappDeployStatus{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1763,50 +1764,50 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplate(ref common.ReferenceCallback)
 					"ytt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Renders ytt templates and overlays.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateYtt"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateYtt{}.OpenAPIModelName()),
 						},
 					},
 					"kbld": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Resolves image tags to digests.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateKbld"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateKbld{}.OpenAPIModelName()),
 						},
 					},
 					"helmTemplate": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Renders a Helm chart.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateHelmTemplate"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateHelmTemplate{}.OpenAPIModelName()),
 						},
 					},
 					"kustomize": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Builds a kustomization.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateKustomize"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateKustomize{}.OpenAPIModelName()),
 						},
 					},
 					"jsonnet": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Evaluates a Jsonnet program.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateJsonnet"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateJsonnet{}.OpenAPIModelName()),
 						},
 					},
 					"sops": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Decrypts files that sops encrypted, in place.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSops"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateSops{}.OpenAPIModelName()),
 						},
 					},
 					"cue": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Exports CUE packages.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateCue"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateCue{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateCue", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateHelmTemplate", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateJsonnet", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateKbld", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateKustomize", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSops", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateYtt"},
+			kappctrlv1alpha1.AppTemplateCue{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateHelmTemplate{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateJsonnet{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateKbld{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateKustomize{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateSops{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateYtt{}.OpenAPIModelName()},
 	}
 }
 
@@ -1838,7 +1839,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateCue(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"),
+										Ref: ref(kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1862,7 +1863,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateCue(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"},
+			kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -1901,7 +1902,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateHelmTemplate(ref common.Refere
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"),
+										Ref: ref(kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1910,20 +1911,20 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateHelmTemplate(ref common.Refere
 					"kubernetesVersion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Kubernetes version that the chart sees.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Version"),
+							Ref:         ref(kappctrlv1alpha1.Version{}.OpenAPIModelName()),
 						},
 					},
 					"kubernetesAPIs": {
 						SchemaProps: spec.SchemaProps{
 							Description: "API versions that the chart sees.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KubernetesAPIs"),
+							Ref:         ref(kappctrlv1alpha1.KubernetesAPIs{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KubernetesAPIs", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Version"},
+			kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName(), kappctrlv1alpha1.KubernetesAPIs{}.OpenAPIModelName(), kappctrlv1alpha1.Version{}.OpenAPIModelName()},
 	}
 }
 
@@ -1962,7 +1963,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateJsonnet(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"),
+										Ref: ref(kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1972,7 +1973,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateJsonnet(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"},
+			kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -2033,7 +2034,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSops(ref common.ReferenceCallb
 					"pgp": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Private keys for PGP.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPGP"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateSopsPGP{}.OpenAPIModelName()),
 						},
 					},
 					"paths": {
@@ -2053,14 +2054,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSops(ref common.ReferenceCallb
 					"age": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Private keys for age.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsAge"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateSopsAge{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsAge", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPGP"},
+			kappctrlv1alpha1.AppTemplateSopsAge{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateSopsPGP{}.OpenAPIModelName()},
 	}
 }
 
@@ -2074,14 +2075,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsAge(ref common.ReferenceCa
 					"privateKeysSecretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret in the App's namespace; each key of it holds age private keys.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPrivateKeysSecretRef"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateSopsPrivateKeysSecretRef{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPrivateKeysSecretRef"},
+			kappctrlv1alpha1.AppTemplateSopsPrivateKeysSecretRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -2095,14 +2096,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateSopsPGP(ref common.ReferenceCa
 					"privateKeysSecretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Secret in the App's namespace; each key of it is an armored private key.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPrivateKeysSecretRef"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateSopsPrivateKeysSecretRef{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateSopsPrivateKeysSecretRef"},
+			kappctrlv1alpha1.AppTemplateSopsPrivateKeysSecretRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -2140,7 +2141,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPI(ref common.R
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesDownwardAPIItem"),
+										Ref: ref(kappctrlv1alpha1.AppTemplateValuesDownwardAPIItem{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2150,7 +2151,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPI(ref common.R
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesDownwardAPIItem"},
+			kappctrlv1alpha1.AppTemplateValuesDownwardAPIItem{}.OpenAPIModelName()},
 	}
 }
 
@@ -2178,26 +2179,26 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesDownwardAPIItem(ref comm
 					"kubernetesVersion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Version of the cluster that is deployed to, or the version given.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Version"),
+							Ref:         ref(kappctrlv1alpha1.Version{}.OpenAPIModelName()),
 						},
 					},
 					"kappControllerVersion": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Version of the controller, or the version given.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Version"),
+							Ref:         ref(kappctrlv1alpha1.Version{}.OpenAPIModelName()),
 						},
 					},
 					"kubernetesAPIs": {
 						SchemaProps: spec.SchemaProps{
 							Description: "API versions that the cluster serves, or those given.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KubernetesAPIs"),
+							Ref:         ref(kappctrlv1alpha1.KubernetesAPIs{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.KubernetesAPIs", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Version"},
+			kappctrlv1alpha1.KubernetesAPIs{}.OpenAPIModelName(), kappctrlv1alpha1.Version{}.OpenAPIModelName()},
 	}
 }
 
@@ -2211,13 +2212,13 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesSource(ref common.Refere
 					"secretRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A Secret in the App's namespace; each key is a values file.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSourceRef"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateValuesSourceRef{}.OpenAPIModelName()),
 						},
 					},
 					"configMapRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "A ConfigMap in the App's namespace; each key is a values file.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSourceRef"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateValuesSourceRef{}.OpenAPIModelName()),
 						},
 					},
 					"path": {
@@ -2230,14 +2231,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateValuesSource(ref common.Refere
 					"downwardAPI": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Facts about the App and the cluster.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesDownwardAPI"),
+							Ref:         ref(kappctrlv1alpha1.AppTemplateValuesDownwardAPI{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesDownwardAPI", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSourceRef"},
+			kappctrlv1alpha1.AppTemplateValuesDownwardAPI{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateValuesSourceRef{}.OpenAPIModelName()},
 	}
 }
 
@@ -2285,7 +2286,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateYtt(ref common.ReferenceCallba
 					"inline": {
 						SchemaProps: spec.SchemaProps{
 							Description: "More files, such as overlays.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInline"),
+							Ref:         ref(kappctrlv1alpha1.AppFetchInline{}.OpenAPIModelName()),
 						},
 					},
 					"paths": {
@@ -2323,7 +2324,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateYtt(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"),
+										Ref: ref(kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2333,7 +2334,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AppTemplateYtt(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppFetchInline", "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AppTemplateValuesSource"},
+			kappctrlv1alpha1.AppFetchInline{}.OpenAPIModelName(), kappctrlv1alpha1.AppTemplateValuesSource{}.OpenAPIModelName()},
 	}
 }
 
@@ -2372,7 +2373,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AssociatedResources(ref common.ReferenceC
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.GroupKind"),
+										Ref: ref(kappctrlv1alpha1.GroupKind{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2382,7 +2383,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_AssociatedResources(ref common.ReferenceC
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.GroupKind"},
+			kappctrlv1alpha1.GroupKind{}.OpenAPIModelName()},
 	}
 }
 
@@ -2435,8 +2436,8 @@ func schema_pkg_apis_kappctrl_v1alpha1_Duration(ref common.ReferenceCallback) co
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
 				Description: "Duration is a length of time, written as 1h30m.\n\nText that is none is kept and not refused while reading: the API server takes any text, and one object that cannot be read would end the watch on all of them, in every namespace.",
-				Type:        v1alpha1.Duration{}.OpenAPISchemaType(),
-				Format:      v1alpha1.Duration{}.OpenAPISchemaFormat(),
+				Type:        kappctrlv1alpha1.Duration{}.OpenAPISchemaType(),
+				Format:      kappctrlv1alpha1.Duration{}.OpenAPISchemaFormat(),
 			},
 		},
 	}
@@ -2464,7 +2465,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_GenericStatus(ref common.ReferenceCallbac
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Condition"),
+										Ref: ref(kappctrlv1alpha1.Condition{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -2489,7 +2490,7 @@ func schema_pkg_apis_kappctrl_v1alpha1_GenericStatus(ref common.ReferenceCallbac
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.Condition"},
+			kappctrlv1alpha1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2534,14 +2535,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_KappDeployStatus(ref common.ReferenceCall
 						SchemaProps: spec.SchemaProps{
 							Description: "How to find the deployed objects.",
 							Default:     map[string]interface{}{},
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AssociatedResources"),
+							Ref:         ref(kappctrlv1alpha1.AssociatedResources{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.AssociatedResources"},
+			kappctrlv1alpha1.AssociatedResources{}.OpenAPIModelName()},
 	}
 }
 
@@ -2602,14 +2603,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_VersionSelection(ref common.ReferenceCall
 					"semver": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Chooses by semantic version; the highest that fits wins.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelectionSemver"),
+							Ref:         ref(kappctrlv1alpha1.VersionSelectionSemver{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelectionSemver"},
+			kappctrlv1alpha1.VersionSelectionSemver{}.OpenAPIModelName()},
 	}
 }
 
@@ -2630,14 +2631,14 @@ func schema_pkg_apis_kappctrl_v1alpha1_VersionSelectionSemver(ref common.Referen
 					"prereleases": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Lets pre-releases take part; {} means all of them. Default: none.",
-							Ref:         ref("github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelectionSemverPrereleases"),
+							Ref:         ref(kappctrlv1alpha1.VersionSelectionSemverPrereleases{}.OpenAPIModelName()),
 						},
 					},
 				},
 			},
 		},
 		Dependencies: []string{
-			"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1.VersionSelectionSemverPrereleases"},
+			kappctrlv1alpha1.VersionSelectionSemverPrereleases{}.OpenAPIModelName()},
 	}
 }
 

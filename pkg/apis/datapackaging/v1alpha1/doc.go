@@ -6,6 +6,7 @@
 // the kinds of group internal.packaging.carvel.dev, which embed the specs below.
 //
 // +k8s:openapi-gen=true
+// +k8s:openapi-model-package=dev.carvel.packaging.data.v1alpha1
 // +kubebuilder:object:generate=true
 // +groupName=data.packaging.carvel.dev
 package v1alpha1

@@ -6,6 +6,7 @@
 // kapp-controller clients know; a field that Garboard adds is optional and says so.
 //
 // +k8s:openapi-gen=true
+// +k8s:openapi-model-package=dev.carvel.kappctrl.v1alpha1
 // +kubebuilder:object:generate=true
 // +groupName=kappctrl.k14s.io
 package v1alpha1
