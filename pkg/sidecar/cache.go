@@ -67,18 +67,23 @@ func (c *caches) lease(owner string, config []byte) (*lease, error) {
 	// It may have been retired and asked for again while a run still used it.
 	e.stale = false
 	e.leases++
-	return &lease{c, e}, nil
+	return &lease{caches: c, entry: e}, nil
 }
 
-func (c *caches) release(e *cacheEntry) {
-	size := workdir.Measure(workdir.Usage{}, filepath.Join(c.dir.Path(), e.owner, e.key)).Bytes
+func (c *caches) release(e *cacheEntry, same bool) {
+	var size int64
+	if !same {
+		size = workdir.Measure(workdir.Usage{}, filepath.Join(c.dir.Path(), e.owner, e.key)).Bytes
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.leases--
 	c.clock++
 	e.used = c.clock
-	c.total += size - e.size
-	e.size = size
+	if !same {
+		c.total += size - e.size
+		e.size = size
+	}
 	if e.stale {
 		c.retire(e)
 	}

@@ -24,9 +24,11 @@ const (
 type lease struct {
 	caches *caches
 	entry  *cacheEntry
+	// same says that nothing was stored.
+	same bool
 }
 
-func (l *lease) release() { l.caches.release(l.entry) }
+func (l *lease) release() { l.caches.release(l.entry, l.same) }
 
 func (l *lease) path(parts ...string) string {
 	return filepath.Join(append([]string{l.caches.dir.Path(), l.entry.owner, l.entry.key}, parts...)...)
@@ -45,6 +47,7 @@ func (l *lease) restore(into *workdir.Dir, dir string) (tool.Result, bool) {
 	if err != nil {
 		return tool.Result{}, false
 	}
+	l.same = true
 	return tool.Result{Stdout: stdout}, true
 }
 
