@@ -66,7 +66,8 @@ func (s *session) run(ctx context.Context, d plan.Decision) error {
 		}
 	}
 	if err := s.placeholder(ctx); err != nil {
-		return err
+		// The fetch says that the Secret is missing; this is why.
+		logf.FromContext(ctx).Error(err, "No placeholder for registry credentials")
 	}
 	job := JobForRepository(s.repo)
 	job.SkipTLS, job.BeforeDeploy = s.r.Settings.Get().ShouldSkipTLSForAuthority, s.addFinalizer
