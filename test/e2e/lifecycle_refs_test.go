@@ -86,7 +86,7 @@ func TestEveryCredentialCounts(t *testing.T) {
 	t.Parallel()
 	const name = "named"
 	servers.PrivateFiles.Put("counts.yml", []byte(cm("out")))
-	if _, err := servers.PrivateGit.Commit(t.Context(), "counts", file("cm.yml", cm("out")), "first"); err != nil {
+	if _, err := servers.Git.Commit(t.Context(), "counts", file("cm.yml", cm("out")), "first"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := servers.PrivateRegistry.PushImage(t.Context(), "counts/image:1", file("cm.yml", cm("out"))); err != nil {
@@ -94,6 +94,9 @@ func TestEveryCredentialCounts(t *testing.T) {
 	}
 	login := func(password string) string {
 		return fmt.Sprintf("username: %s, password: %q", testenv.ServerUser, password)
+	}
+	ssh := func(key []byte) string {
+		return fmt.Sprintf("ssh-privatekey: %q, ssh-knownhosts: %q", string(key), servers.Git.KnownHosts())
 	}
 	registry := func(password string) string {
 		return fmt.Sprintf("hostname: %q, ", servers.PrivateRegistry.Host()) + login(password)
@@ -105,7 +108,7 @@ func TestEveryCredentialCounts(t *testing.T) {
 	good, bad := testenv.ServerPassword, "wrong-one"
 	cases := map[string]struct{ spec, good, bad string }{
 		"HTTP":     {fmt.Sprintf("fetch: [{http: {url: %q, secretRef: {name: ref}}}]\n", servers.PrivateFiles.URL()+"/counts.yml") + deployAll, login(good), login(bad)},
-		"Git":      {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, secretRef: {name: ref}}}]\n", servers.PrivateGit.RepoURL("counts")) + deployAll, login(good), login(bad)},
+		"Git":      {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, secretRef: {name: ref}}}]\n", servers.Git.SSHURL("counts")) + deployAll, ssh(servers.Git.PrivateKey()), ssh(servers.PrivateGit.PrivateKey())},
 		"Image":    {fmt.Sprintf("fetch: [{image: {url: %q, secretRef: {name: ref}}}]\n", servers.PrivateRegistry.Host()+"/counts/image:1") + deployAll, registry(good), registry(bad)},
 		"SopsAge":  {"fetch:\n" + inline(map[string]string{"cm.sops.yml": withAge}) + "template: [{sops: {age: {privateKeysSecretRef: {name: ref}}}}, {ytt: {}}]\ndeploy: [{kapp: {}}]\n", fmt.Sprintf("key: %q", ageKey), fmt.Sprintf("key: %q", otherAge)},
 		"SopsPGP":  {"fetch:\n" + inline(map[string]string{"cm.sops.yml": withPGP}) + "template: [{sops: {pgp: {privateKeysSecretRef: {name: ref}}}}, {ytt: {}}]\ndeploy: [{kapp: {}}]\n", fmt.Sprintf("key: %q", pgpKey), fmt.Sprintf("key: %q", otherPGP)},

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
@@ -177,14 +178,9 @@ func TestRunsEndAtOnce(t *testing.T) {
 // TestPauseLetsARunEnd: so do changes of metadata, which start nothing either.
 func TestPauseLetsARunEnd(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		change func(*v1alpha1.App)
-		says   string
-	}{
-		"Paused": {func(a *v1alpha1.App) { a.Spec.Paused = true }, "Canceled/paused"},
-		"Metadata": {func(a *v1alpha1.App) {
-			a.Labels, a.Annotations = map[string]string{"a": "b"}, map[string]string{"c": "d"}
-		}, "Reconcile succeeded"},
+	cases := map[string]struct{ patch, says string }{
+		"Paused":   {`{"spec":{"paused":true}}`, "Canceled/paused"},
+		"Metadata": {`{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}}}`, "Reconcile succeeded"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -192,9 +188,12 @@ func TestPauseLetsARunEnd(t *testing.T) {
 			w := newWorld(t)
 			w.app("slow", "syncPeriod: 10h\n"+yttApp(map[string]string{"d.yml": deployment("slow", nowhere)}))
 			began := w.until("slow", waiting).Status.Deploy.StartedAt
-			w.edit("slow", c.change)
+			app := w.get("slow")
+			if err := kube.Patch(t.Context(), app, client.RawPatch(types.MergePatchType, []byte(c.patch))); err != nil {
+				t.Fatal(err)
+			}
 			w.makeReady("slow")
-			app := w.until("slow", func(a *v1alpha1.App) string { return contains(a.Status.FriendlyDescription, c.says) })
+			app = w.until("slow", func(a *v1alpha1.App) string { return contains(a.Status.FriendlyDescription, c.says) })
 			d := app.Status.Deploy
 			if !d.Finished || d.Error != "" || !d.StartedAt.Equal(&began) || app.Status.Conditions[0].Type != v1alpha1.ReconcileSucceeded {
 				t.Errorf("conditions %+v, deploy %+v, began %s", app.Status.Conditions, d, began)
