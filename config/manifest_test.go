@@ -99,6 +99,7 @@ func TestValues(t *testing.T) {
 		"packagingGlobalNamespace": {"flag, namespace and what clients read", []string{"-v", "packagingGlobalNamespace=shared"}, []string{"-packaging-global-namespace=shared", "name: shared\n", "packaging.carvel.dev/global-namespace: shared"}, []string{"kapp-controller-packaging-global"}},
 		"createPackagingNamespace": {"somebody else makes it", []string{"--data-value-yaml", "createPackagingNamespace=false"}, nil, []string{"kind: Namespace\nmetadata:\n  name: kapp-controller-packaging-global\n"}},
 		"image":                    {"both containers run the same", []string{"-v", "image=r.example.com/g:1"}, []string{"image: r.example.com/g:1\n"}, []string{"garboard:develop"}},
+		"replicas":                 {"all but one stand by", []string{"--data-value-yaml", "replicas=2"}, []string{"replicas: 2"}, []string{"replicas: 1"}},
 		"concurrency":              {"more Apps at once", []string{"--data-value-yaml", "concurrency=9"}, []string{"-concurrency=9"}, []string{"-concurrency=4"}},
 		"enableApiPriorityAndFairness": {
 			"switched off", []string{"--data-value-yaml", "enableApiPriorityAndFairness=false"},
