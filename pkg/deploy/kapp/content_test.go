@@ -158,14 +158,23 @@ func TestSecondVersion(t *testing.T) {
 	if strings.Contains(res.Stdout, "create thing/one") || strings.Contains(res.Stdout, "delete thing/one") {
 		t.Errorf("the object was made anew:\n%s", res.Stdout)
 	}
-	b.mustDeploy("crd", definition(group, "v2")+thing(group, "v2", "3"))
 	out, err := env.Kubectl(t.Context(), "get", "things.v2."+group, "one", "-n", b.namespace, "-o", "jsonpath={.apiVersion} {.spec.value}")
-	if err != nil || out != group+"/v2 3" {
+	if err != nil || out != group+"/v2 2" {
 		t.Errorf("the object is %q, %v", out, err)
 	}
 	if res := b.runner.Delete(t.Context(), b.request("crd", "")); res.Failed() {
 		t.Errorf("delete: %s\n%s", res.Err, res.Stderr)
 	}
+}
+
+// A kind that one App defines is there for the next, although the kinds of the cluster
+// are known already.
+func TestKindOfAnotherApp(t *testing.T) {
+	b := newBench(t, false)
+	group := b.namespace + ".example.com"
+	b.mustDeploy("warm", configMap("warm", "1"))
+	b.mustDeploy("kind", definition(group, "v1"))
+	b.mustDeploy("object", thing(group, "v1", "1"))
 }
 
 // definition defines Things of any shape in some versions, the last of which is stored.
@@ -201,29 +210,34 @@ func TestWaitsRightly(t *testing.T) {
 			"labels: {app: web}}", "labels: {app: web}, annotations: {"+fail+"}}", 1)
 	}
 	b.mustDeploy("web", recreate(""))
-	rules := fmt.Sprintf(`---
+	rules := func(generation bool) string {
+		return fmt.Sprintf(`---
 apiVersion: kapp.k14s.io/v1alpha1
 kind: Config
 waitRules:
-- supportsObservedGeneration: true
+- supportsObservedGeneration: %t
   conditionMatchers:
   - {type: Stalled, status: "True", failure: true}
   - {type: Ready, status: "True", success: true}
   resourceMatchers: [{apiVersionKindMatcher: {apiVersion: %s/v1, kind: Thing}}]
-`, group)
-	state := func(observed int, condition string) string {
-		return rules + thing(group, "v1", "1") + fmt.Sprintf("status: {observedGeneration: %d, conditions: [{type: %s, status: \"True\"}]}\n", observed, condition)
+`, generation, group)
+	}
+	state := func(generation bool, observed int, condition string) string {
+		return rules(generation) + thing(group, "v1", "1") + fmt.Sprintf("status: {observedGeneration: %d, conditions: [{type: %s, status: \"True\"}]}\n", observed, condition)
 	}
 	cases := map[string]struct{ reason, name, manifest, want string }{
 		"Recreate": {"the old Pods are gone, the new ones are not there", "web", recreate("garboard.dev/fail: hang"), "Timed out waiting after 3s for resources: [deployment/web"},
-		"Older":    {"Ready is said of an older generation", "older", state(0, "Ready"), "Timed out waiting after 3s for resources: [thing/one"},
-		"Stalled":  {"it will never be ready", "stalled", strings.ReplaceAll(state(1, "Stalled"), "name: one", "name: stalled"), "thing/stalled (" + group + "/v1) namespace: " + b.namespace + ": Finished waiting unsuccessfully"},
-		"Ready":    {"it is", "ready", strings.ReplaceAll(state(1, "Ready"), "name: one", "name: ready"), ""},
+		"Older":    {"Ready is said of an older generation", "older", state(true, 0, "Ready"), "Timed out waiting after 3s for resources: [thing/one"},
+		"Stalled":  {"it will never be ready", "stalled", strings.ReplaceAll(state(false, 1, "Stalled"), "name: one", "name: stalled"), "thing/stalled (" + group + "/v1) namespace: " + b.namespace + ": Finished waiting unsuccessfully"},
+		"Ready":    {"it is", "ready", strings.ReplaceAll(state(false, 1, "Ready"), "name: one", "name: ready"), ""},
 	}
 	for name, c := range cases {
 		res := b.runner.Deploy(t.Context(), b.request(c.name, c.manifest, "--wait-timeout=3s", "--wait-check-interval=500ms"))
 		if (c.want == "") == res.Failed() || !strings.Contains(res.Stderr, c.want) {
-			t.Errorf("%s: %s: %q\n%s", name, c.reason, res.Err, res.Stderr)
+			t.Errorf("%s: %s: %q\n%s\n%s", name, c.reason, res.Err, res.Stdout, res.Stderr)
+		}
+		if name == "Older" && !strings.Contains(res.Stdout, "Waiting for generation 1 to be observed") {
+			t.Errorf("%s: waited for something else:\n%s", c.reason, res.Stdout)
 		}
 	}
 }

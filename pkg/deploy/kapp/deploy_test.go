@@ -1,6 +1,7 @@
 package kapp_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +72,35 @@ func TestRequestCounts(t *testing.T) {
 	left, err := env.Core.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "kapp.k14s.io/app-change-app=one.app"})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("%d changes are left, %v", len(left.Items), err)
+	}
+}
+
+// Ten objects of three kinds: what a deploy may cost for each object that it makes, and
+// for each kind when nothing changed.
+func TestRequestsOfTen(t *testing.T) {
+	b := newBench(t, false)
+	b.mustDeploy("warm", configMap("warm", "1"))
+	manifest := ""
+	for i := range 4 {
+		manifest += configMap(fmt.Sprintf("ten-%d", i), "1") + fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: ten-%d}\n", i)
+	}
+	for i := range 2 {
+		manifest += fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata: {name: ten-%d}\nspec: {ports: [{port: 80}]}\n", i)
+	}
+	for _, step := range []struct {
+		name string
+		most int
+	}{
+		{"First", 10 + 3*10 + 2*2}, // a look, a POST and a PUT for each; Services are waited for
+		{"Unchanged", 1 + 3},       // the record, and a list for each kind
+	} {
+		b.requests.take()
+		b.mustDeploy("ten", manifest)
+		if seen := b.requests.take(); len(seen) > step.most {
+			t.Errorf("%s: %d requests, want at most %d:\n%s", step.name, len(seen), step.most, strings.Join(seen, "\n"))
+		} else {
+			t.Logf("%s: %d requests", step.name, len(seen))
+		}
 	}
 }
 

@@ -133,6 +133,12 @@ func (r *Runner) Deploy(ctx context.Context, req deploy.Request) deploy.Result {
 		}
 		res = r.start(ctx, req, j)
 	}
+	if strings.Contains(res.Stderr, "Expected to find kind '") && ctx.Err() == nil {
+		// kapp believes the first answer on this question: the kind may be newer than
+		// what earlier runs learned.
+		j.fresh = true
+		res = r.start(ctx, req, j)
+	}
 	return explain(ctx, req, res)
 }
 
@@ -174,6 +180,8 @@ type job struct {
 	demands demands
 	// whole lets a delete look at every kind of the cluster from the start.
 	whole bool
+	// fresh takes no kinds of the cluster from earlier runs.
+	fresh bool
 }
 
 // start runs j to its end or until ctx ends.
@@ -283,13 +291,17 @@ func (r *Runner) newRun(req deploy.Request, j job) *run {
 	ui := newRunUI(outWriter{out}, errWriter{out}, &phases{applying: out.setApplying, waiting: req.Waiting})
 	fence := newFence(target.HTTP.Transport)
 	records := newRecords(target.RecordNamespace(), app, state.memo, j.command == deployCommand)
+	kinds := &runTypes{cluster: types, first: j.first(req, records)}
+	if j.fresh {
+		kinds.last = time.Now()
+	}
 	deps := &depsFactory{
 		config:    target.Config,
 		http:      &http.Client{Transport: fence},
 		namespace: target.Namespace,
 		ui:        ui,
 		records:   records,
-		types:     &runTypes{cluster: types, first: j.first(req, records)},
+		types:     kinds,
 		objects:   &objects{off: j.demands.rules},
 		denied:    state.denied,
 	}
