@@ -30,6 +30,13 @@ import (
 // retryAfter is the pause after an attempt to serve that failed.
 const retryAfter = 5 * time.Second
 
+// After a stop, and when no new requests are taken any more, watches are ended within
+// watchGrace and all others within drainTime.
+const (
+	watchGrace = 2 * time.Second
+	drainTime  = 10 * time.Second
+)
+
 // Options of a Server.
 type Options struct {
 	// Config reaches the API server that stores packages and knows who may do what.
@@ -90,7 +97,7 @@ func (s *Server) serve(ctx context.Context) error {
 	config.EffectiveVersion = utilcompatibility.DefaultBuildEffectiveVersion()
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, openapinamer.NewDefinitionNamer(namedScheme()))
 	config.OpenAPIV3Config.Info.Title = "Garboard"
-	config.ShutdownDelayDuration = s.Grace
+	config.ShutdownDelayDuration, config.ShutdownWatchTerminationGracePeriod = s.Grace, watchGrace
 	if err := s.apply(ctx, config, codecs); err != nil {
 		if config.SecureServing != nil && config.SecureServing.Listener != nil {
 			_ = config.SecureServing.Listener.Close() // the error is what counts
@@ -129,6 +136,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create the API server: %w", err)
 	}
+	server.ShutdownTimeout = drainTime
 	group := genericapiserver.NewDefaultAPIGroupInfo(data.SchemeGroupVersion.Group, scheme, metav1.ParameterCodec, codecs)
 	group.VersionedResourcesStorageMap[data.SchemeGroupVersion.Version] = map[string]rest.Storage{
 		pkgs.kind.resource: pkgs, metas.kind.resource: metas,

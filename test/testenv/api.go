@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,9 @@ func (e *Env) apiAvailable(ctx context.Context) error {
 	for _, c := range conditions {
 		if c, ok := c.(map[string]any); ok && c["type"] == "Available" {
 			if c["status"] == "True" {
-				return nil
+				// Discovery learns of it a moment later.
+				_, err := e.Core.Discovery().ServerResourcesForGroupVersion("data.packaging.carvel.dev/v1alpha1")
+				return err
 			}
 			return fmt.Errorf("%v: %v", c["reason"], c["message"])
 		}
@@ -83,6 +86,17 @@ func (g *Garboard) StartReplica(ctx context.Context, name string) (*Unit, error)
 	}
 	g.env.addUnit(u)
 	return u, u.Restart(ctx)
+}
+
+// ServedCertificate returns what the instance that was started first serves with.
+func (g *Garboard) ServedCertificate(ctx context.Context) ([]byte, error) {
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is the certificate that is asked for
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(g.apiPort)))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw, nil
 }
 
 // front is a Service as kube-proxy makes one: it takes connections and passes each

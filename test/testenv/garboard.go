@@ -51,6 +51,7 @@ type Garboard struct {
 	front   *front
 	layout  layout
 	options GarboardOptions
+	apiPort int // of the first instance
 
 	Controller, Sidecar *Unit
 	// MetricsURL serves the controller's metrics.
@@ -159,6 +160,9 @@ func (g *Garboard) instance(name string) (u *Unit, metricsURL string, err error)
 		return nil, "", err
 	}
 	g.front.add(api)
+	if g.apiPort == 0 {
+		g.apiPort = api
+	}
 	e, l := g.env, g.layout
 	metricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", metrics)
 	ready := func(ctx context.Context) error {
