@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	data "github.com/garboard-dev/garboard/pkg/apis/datapackaging/v1alpha1"
@@ -165,6 +166,10 @@ func readPackage(text []byte) (*data.Package, error) {
 	if p.Spec.Template.Spec == nil {
 		return nil, errors.New("spec.template.spec: Required value")
 	}
+	// Which a zone can bring about that is far enough from Greenwich.
+	if year := p.Spec.ReleasedAt.UTC().Year(); year < 0 || year > 9999 {
+		return nil, fmt.Errorf("spec.releasedAt: year %d cannot be written", year)
+	}
 	return p, nil
 }
 
@@ -178,7 +183,9 @@ func readMetadata(text []byte) (*data.PackageMetadata, error) {
 
 // decode reads an object and words the error for whoever wrote the document.
 func decode(text []byte, into any) error {
-	err := json.Unmarshal(text, into)
+	// As the API server reads it: names of fields are the same in upper and lower case
+	// for Go alone.
+	err := kjson.UnmarshalCaseSensitivePreserveInts(text, into)
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
 		return err
