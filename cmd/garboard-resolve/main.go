@@ -77,7 +77,8 @@ func transport(skipTLS bool) http.RoundTripper {
 	}
 	t = t.Clone()
 	if skipTLS {
-		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // an administrator listed the host in dangerousSkipTLSVerify
+		// An administrator listed the host in dangerousSkipTLSVerify.
+		t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	}
 	return t
 }

@@ -1,7 +1,7 @@
 package repository
 
 import (
-	"crypto/md5" //nolint:gosec // kapp's label is made of it; nothing depends on its strength
+	"crypto/md5" // kapp's label is made of it; nothing depends on its strength
 	"encoding/hex"
 	"maps"
 
@@ -125,7 +125,7 @@ func (o Owner) meta(k Key, in *metav1.ObjectMeta) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{Name: k.Name, Namespace: o.Namespace, Labels: map[string]string{}, Annotations: map[string]string{}}
 	maps.Copy(out.Labels, in.Labels)
 	maps.Copy(out.Annotations, in.Annotations)
-	sum := md5.Sum([]byte(o.identity(k))) //nolint:gosec // as above
+	sum := md5.Sum([]byte(o.identity(k)))
 	out.Labels[appLabel], out.Labels[associationLabel] = o.Label, "v1."+hex.EncodeToString(sum[:])
 	maps.Copy(out.Annotations, map[string]string{
 		disableOriginal: "", disableWait: "", createStrategy: "fallback-on-update-or-noop",

@@ -23,7 +23,7 @@ func encodedName(name string) string {
 }
 
 func md5Hex(text string) string {
-	sum := md5.Sum([]byte(text)) //nolint:gosec // it is what kapp's label is made of
+	sum := md5.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -3,6 +3,7 @@
 package offer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,23 +168,12 @@ func (s *Store) Apply(ctx context.Context, owner repository.Owner, changes []rep
 	}
 	close(work)
 	wg.Wait()
-	byKey := func(x, y repository.Key) int { return compare(x, y) }
-	slices.SortFunc(a.report.Conflicts, func(x, y repository.Change) int { return byKey(x.Key(), y.Key()) })
-	slices.SortFunc(a.report.Failures, func(x, y repository.Problem) int { return byKey(x.Key, y.Key) })
+	slices.SortFunc(a.report.Conflicts, func(x, y repository.Change) int { return cmp.Compare(x.Key().String(), y.Key().String()) })
+	slices.SortFunc(a.report.Failures, func(x, y repository.Problem) int { return cmp.Compare(x.Key.String(), y.Key.String()) })
 	if len(a.report.Failures) > 0 || ctx.Err() != nil {
 		a.report.Versions = nil
 	}
 	return a.report
-}
-
-func compare(x, y repository.Key) int {
-	switch {
-	case x.String() < y.String():
-		return -1
-	case x.String() > y.String():
-		return 1
-	}
-	return 0
 }
 
 func written(a repository.Action) bool {
