@@ -8,6 +8,7 @@
 package protobuf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,29 +33,35 @@ func Marshal(msg any) ([]byte, error) { return appendStruct(nil, reflect.ValueOf
 // skipped. Broken data is an error and leaves msg half read.
 func Unmarshal(data []byte, msg any) error { return readStruct(data, reflect.ValueOf(msg).Elem()) }
 
-// fieldsOf caches numbers and indexes of fields for each type.
-var fieldsOf sync.Map // of reflect.Type to map[protowire.Number]int
+// field is a numbered field of a struct.
+type field struct {
+	number protowire.Number
+	index  int
+}
 
-func fields(t reflect.Type) map[protowire.Number]int {
+// fieldsOf caches the fields of each type in the order of their numbers.
+var fieldsOf sync.Map // of reflect.Type to []field
+
+func fields(t reflect.Type) []field {
 	if known, ok := fieldsOf.Load(t); ok {
-		return known.(map[protowire.Number]int)
+		return known.([]field)
 	}
-	found := map[protowire.Number]int{}
+	var found []field
 	for i := range t.NumField() {
 		if n, err := strconv.Atoi(t.Field(i).Tag.Get("protobuf")); err == nil {
-			found[protowire.Number(n)] = i
+			found = append(found, field{protowire.Number(n), i})
 		}
 	}
+	slices.SortFunc(found, func(a, b field) int { return cmp.Compare(a.number, b.number) })
 	fieldsOf.Store(t, found)
 	return found
 }
 
 func appendStruct(b []byte, v reflect.Value) ([]byte, error) {
-	numbers := fields(v.Type())
-	for _, n := range slices.Sorted(maps.Keys(numbers)) {
+	for _, f := range fields(v.Type()) {
 		var err error
-		if b, err = appendField(b, n, v.Field(numbers[n])); err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", v.Type().Name(), v.Type().Field(numbers[n]).Name, err)
+		if b, err = appendField(b, f.number, v.Field(f.index)); err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", v.Type().Name(), v.Type().Field(f.index).Name, err)
 		}
 	}
 	return b, nil
@@ -74,6 +81,9 @@ func appendField(b []byte, n protowire.Number, v reflect.Value) ([]byte, error) 
 			if b, err = appendValue(b, n, v.Index(i)); err != nil {
 				return nil, err
 			}
+			if i == 0 {
+				b = slices.Grow(b, len(b)*(v.Len()-1)) // items are alike
+			}
 		}
 		return b, nil
 	case v.Type() == reflect.TypeFor[map[string]string]():
@@ -89,9 +99,11 @@ func appendField(b []byte, n protowire.Number, v reflect.Value) ([]byte, error) 
 	}
 	// A time that is zero may have a location, and so not be zero as a Go value.
 	if m, ok := v.Addr().Interface().(marshaler); ok {
-		if data, err := m.Marshal(); err != nil || len(data) == 0 {
+		data, err := m.Marshal()
+		if err != nil || len(data) == 0 {
 			return b, err
 		}
+		return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), data), nil
 	}
 	return appendValue(b, n, v)
 }
@@ -118,7 +130,7 @@ func appendValue(b []byte, n protowire.Number, v reflect.Value) ([]byte, error) 
 var errWireType = errors.New("another type is expected")
 
 func readStruct(data []byte, v reflect.Value) error {
-	numbers := fields(v.Type())
+	known := fields(v.Type())
 	for len(data) > 0 {
 		n, wire, size := protowire.ConsumeTag(data)
 		if size < 0 {
@@ -128,9 +140,9 @@ func readStruct(data []byte, v reflect.Value) error {
 		if size = protowire.ConsumeFieldValue(n, wire, data); size < 0 {
 			return protowire.ParseError(size)
 		}
-		if i, ok := numbers[n]; ok {
-			if err := readField(wire, data[:size], v.Field(i)); err != nil {
-				return fmt.Errorf("%s.%s: %w", v.Type().Name(), v.Type().Field(i).Name, err)
+		if i := slices.IndexFunc(known, func(f field) bool { return f.number == n }); i >= 0 {
+			if err := readField(wire, data[:size], v.Field(known[i].index)); err != nil {
+				return fmt.Errorf("%s.%s: %w", v.Type().Name(), v.Type().Field(known[i].index).Name, err)
 			}
 		}
 		data = data[size:]

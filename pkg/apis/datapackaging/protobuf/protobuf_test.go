@@ -182,3 +182,21 @@ func ExampleMarshal() {
 	fmt.Printf("%q %v\n", wire, err)
 	// Output: "\n\x04shop" <nil>
 }
+
+func BenchmarkMarshal(b *testing.B) {
+	l := &data.PackageList{Items: make([]data.Package, 500)}
+	for i := range l.Items {
+		p := &l.Items[i]
+		p.Name, p.Spec.RefName, p.Spec.Version = "web.example.com.1.0.0", "web.example.com", "1.0.0"
+		p.Spec.ValuesSchema.OpenAPIv3.Raw = make([]byte, 5<<10)
+		p.Spec.Template.Spec = &kappctrl.AppSpec{Deploy: []kappctrl.AppDeploy{{Kapp: &kappctrl.AppDeployKapp{}}}}
+	}
+	b.Run("packages=500", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := l.Marshal(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
