@@ -16,7 +16,8 @@ const changedAnnotation = "cache.garboard.dev/changed"
 // copy of a whole Secret there. What remains of both is the time of the latest
 // change, see LastChange.
 func Trim(in any) (any, error) {
-	if meta, ok := in.(*metav1.PartialObjectMetadata); ok {
+	// Informers may pass an object twice; the second time its fields are gone.
+	if meta, ok := in.(*metav1.PartialObjectMetadata); ok && (len(meta.ManagedFields) > 0 || LastChange(meta).IsZero()) {
 		latest := meta.CreationTimestamp.Time
 		for _, m := range meta.ManagedFields {
 			if m.Time != nil && m.Time.After(latest) {
