@@ -27,14 +27,20 @@ const (
 	often = 30 * time.Second
 	// idleFor is three of them.
 	idleFor = 90 * time.Second
-	// patience bounds the wait for all Apps.
+	// patience bounds the wait for one App.
 	patience = 2 * time.Minute
 )
 
 // apps is a namespace full of Apps.
 type apps struct {
 	*testing.B
-	ns string
+	ns    string
+	count int
+}
+
+// patience bounds the wait for all Apps.
+func (a *apps) patience() time.Duration {
+	return patience + time.Duration(a.count)*500*time.Millisecond
 }
 
 const account = `
@@ -54,8 +60,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
 subjects: [{kind: ServiceAccount, name: deployer}]
 `
 
-func newApps(b *testing.B) *apps {
-	a := &apps{b, env.Namespace(b)}
+func newApps(b *testing.B, count int) *apps {
+	a := &apps{b, env.Namespace(b), count}
 	env.MustApply(b, a.ns, account)
 	return a
 }
@@ -104,7 +110,7 @@ func (a *apps) each(f func(ctx context.Context, name string) error) {
 			}
 		})
 	}
-	for i := range count {
+	for i := range a.count {
 		next <- i
 	}
 	close(next)
@@ -118,7 +124,7 @@ func (a *apps) each(f func(ctx context.Context, name string) error) {
 // generation than before. It watches, so as not to load the API server.
 func (a *apps) settled(change func()) time.Duration {
 	a.Helper()
-	ctx, cancel := context.WithTimeout(a.Context(), patience)
+	ctx, cancel := context.WithTimeout(a.Context(), a.patience())
 	defer cancel()
 	before, version := a.list(ctx)
 	old := map[string]int64{}
@@ -140,9 +146,9 @@ func (a *apps) settled(change func()) time.Duration {
 			a.Fatalf("App %s failed: %s", app.Name, app.Status.UsefulErrorMessage)
 		}
 	}
-	for len(done) < count {
-		if err := a.watch(ctx, version, note, func() bool { return len(done) == count }); err != nil {
-			a.Fatalf("%d of %d Apps done: %v", len(done), count, err)
+	for len(done) < a.count {
+		if err := a.watch(ctx, version, note, func() bool { return len(done) == a.count }); err != nil {
+			a.Fatalf("%d of %d Apps done: %v", len(done), a.count, err)
 		}
 		// The API server ends a watch that it finds slow.
 		var now []v1alpha1.App
@@ -196,7 +202,8 @@ func (a *apps) create() Create {
 	took := a.settled(func() {
 		a.each(func(ctx context.Context, name string) error { return kube.Create(ctx, a.app(name, "1")) })
 	})
-	return Create{Apps: count, Seconds: took.Seconds(), CPU: m.cpu(1), Requests: m.requests(a.ns, count), ProcessStarts: m.starts(count)}
+	each := float64(a.count)
+	return Create{Apps: a.count, Seconds: took.Seconds(), CPU: m.cpu(1), Requests: m.requests(a.ns, each), ProcessStarts: m.starts(each)}
 }
 
 // change edits one App as `kubectl apply --server-side` does.
@@ -241,15 +248,16 @@ func (a *apps) change() Change {
 }
 
 // noChange changes only the sync period, which makes each App run.
-func (a *apps) noChange() NoChange {
+func (a *apps) noChange(period time.Duration) NoChange {
 	m := begin(a.B)
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"syncPeriod":"`+often.String()+`"}}`))
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"syncPeriod":"`+period.String()+`"}}`))
 	took := a.settled(func() {
 		a.each(func(ctx context.Context, name string) error {
 			return kube.Patch(ctx, a.app(name, ""), patch)
 		})
 	})
-	return NoChange{Seconds: took.Seconds(), CPU: m.cpu(1), Requests: m.requests(a.ns, count), ProcessStarts: m.starts(count)}
+	each := float64(a.count)
+	return NoChange{Seconds: took.Seconds(), CPU: m.cpu(1), Requests: m.requests(a.ns, each), ProcessStarts: m.starts(each)}
 }
 
 // idle measures whole sync periods. It begins in the middle of one, because all

@@ -53,11 +53,11 @@ func BenchmarkApps(b *testing.B) {
 	if b.N > 1 {
 		b.Fatal("run with -benchtime 1x: each run needs a control plane of its own")
 	}
-	r := newReport()
-	a := newApps(b)
+	r := report
+	a := newApps(b, count)
 	r.Create = a.create()
 	r.Change = a.change()
-	r.NoChange = a.noChange()
+	r.NoChange = a.noChange(often)
 	r.Idle = a.idle()
 	r.Memory = memory(b)
 	r.metrics(b)
@@ -66,3 +66,6 @@ func BenchmarkApps(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// report is what all benchmarks add to.
+var report = newReport()

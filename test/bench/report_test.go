@@ -27,6 +27,8 @@ type Report struct {
 	NoChange NoChange `json:"noChange"`
 	Idle     Idle     `json:"idle"`
 	Memory   Memory   `json:"memory"`
+	Many     Many     `json:"many"`
+	Secrets  Secrets  `json:"secrets"`
 }
 
 // Create is Apps that are created at once, each with one inline ConfigMap
@@ -69,6 +71,37 @@ type Idle struct {
 	Seconds  float64  `json:"seconds"`
 	Requests Requests `json:"requestsPerMinute"`
 	CPU      CPU      `json:"cpuSecondsPerMinute"`
+}
+
+// Many is a large number of Apps that nobody changes.
+type Many struct {
+	Apps       int     `json:"apps"`
+	SyncPeriod float64 `json:"syncPeriodSeconds"`
+	// CreateSeconds is from the first create until all have succeeded.
+	CreateSeconds float64 `json:"createSeconds"`
+	// Seconds is for how long was measured, Runs how many runs began meanwhile.
+	Seconds float64 `json:"seconds"`
+	Runs    float64 `json:"runs"`
+	// Requests are those for each run, Writes all in that time that change something.
+	Requests Requests `json:"requestsPerRun"`
+	Writes   int      `json:"writes"`
+	CPU      CPU      `json:"cpuSecondsPerMinute"`
+	// Goroutines of the controller without these Apps, and with them while none runs.
+	GoroutinesBefore float64 `json:"goroutinesBefore"`
+	Goroutines       float64 `json:"goroutines"`
+	// HeapPerApp is what the controller keeps for each, in bytes.
+	HeapPerApp float64 `json:"heapBytesPerApp"`
+	Memory     Memory  `json:"memory"`
+}
+
+// Secrets are Secrets that no App names.
+type Secrets struct {
+	Count int `json:"count"`
+	// Bytes is the size of each, HeapEach what the controller keeps for it.
+	Bytes    int     `json:"bytes"`
+	HeapEach float64 `json:"heapBytesEach"`
+	// Start is the most memory that a controller held which found them at its start.
+	Start int64 `json:"startBytes"`
 }
 
 // Memory is the most memory each process ever held, in bytes. Tools are
