@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
@@ -46,7 +47,7 @@ func TestKubeconfig(t *testing.T) {
 	target.noConfigMap("remote-config")
 }
 
-// TestNamespaces: where objects go that name no namespace, and where all go.
+// TestNamespaces: objects are moved from namespace to namespace as the deploy says.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -56,9 +57,8 @@ func TestNamespaces(t *testing.T) {
 		// where is "own" or "other".
 		where string
 	}{
-		"Own":     {"the App's namespace by default", "", "{}", "own"},
-		"Default": {"the default that the spec gives", "defaultNamespace: ${OTHER}\n", "{}", "other"},
 		"Into":    {"every object is moved", "", "{intoNs: '${OTHER}'}", "other"},
+		"IntoNot": {"not even objects that name a namespace stay", "defaultNamespace: ${OTHER}\n", "{intoNs: '${OWN}'}", "own"},
 		"Map":     {"objects of one namespace are moved", "", "{mapNs: ['${OWN}=${OTHER}']}", "other"},
 	}
 	for name, c := range cases {
@@ -87,25 +87,118 @@ subjects: [{kind: ServiceAccount, name: deployer, namespace: %s}]
 	}
 }
 
-// TestAppNamespaceGoes: a namespace with Apps in it can be deleted as a whole,
-// although the service account may go before them.
-func TestAppNamespaceGoes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, name := range []string{"one", "two"} {
-		w.app(name, yttApp(map[string]string{"a.yml": cm(name + "-config")}))
-	}
-	w.succeeded("one")
-	w.succeeded("two")
+// deleteNamespace asks for the end of the world's namespace and does not wait for it.
+func (w world) deleteNamespace() {
+	w.Helper()
 	ns := &corev1.Namespace{}
 	ns.Name = w.ns
-	if err := kube.Delete(t.Context(), ns); err != nil {
-		t.Fatal(err)
+	if err := kube.Delete(w.Context(), ns); err != nil {
+		w.Fatal(err)
 	}
-	testenv.Eventually(t, patience, func(ctx context.Context) string {
+}
+
+// namespaceGone waits until the namespace is gone.
+func (w world) namespaceGone() {
+	w.Helper()
+	testenv.Eventually(w, patience, func(ctx context.Context) string {
+		ns := &corev1.Namespace{}
 		if err := kube.Get(ctx, client.ObjectKey{Name: w.ns}, ns); client.IgnoreNotFound(err) != nil || err == nil {
 			return fmt.Sprintf("namespace is still there: %v %+v", err, ns.Status.Conditions)
 		}
 		return ""
 	})
+}
+
+// TestNamespaceGoes: a namespace with Apps in it can be deleted as a whole, whatever
+// goes first. Only what is elsewhere may stay, if nobody is left who may delete it.
+func TestNamespaceGoes(t *testing.T) {
+	t.Parallel()
+	const elsewhere = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a-config, namespace: ${OTHER}}\n"
+	const cluster = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: ${OTHER}}\nrules: []\n"
+	account := func(own, _ world) {
+		err := env.Core.CoreV1().ServiceAccounts(own.ns).Delete(own.Context(), "deployer", metav1.DeleteOptions{})
+		if err != nil {
+			own.Fatal(err)
+		}
+	}
+	cases := map[string]struct {
+		reason   string
+		manifest string
+		first    func(own, other world) // goes before the namespace; nil is nothing
+		// left and gone name ConfigMaps of the other namespace.
+		left, gone bool
+	}{
+		"Own":             {"all goes at once", cm("a-config"), nil, false, false},
+		"OwnAccountFirst": {"the account is already gone", cm("a-config"), account, false, false},
+		"RoleFirst": {"or only its rights", cm("a-config"), func(own, _ world) {
+			if err := env.Core.RbacV1().RoleBindings(own.ns).Delete(own.Context(), "deployer", metav1.DeleteOptions{}); err != nil {
+				own.Fatal(err)
+			}
+		}, false, false},
+		"Elsewhere":          {"whether the account still is there when the App is deleted, nobody knows", elsewhere, nil, false, false},
+		"ElsewhereNoAccount": {"nobody is left who may delete what is elsewhere", elsewhere, account, true, false},
+		"Both":               {"the other namespace goes too", elsewhere, func(_, other world) { other.deleteNamespace() }, false, false},
+		"AppFirst": {"the App, then its namespace", elsewhere, func(own, _ world) {
+			own.delete("a")
+			own.gone("a")
+		}, false, true},
+		"Cluster": {"objects without a namespace", cluster, account, false, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own, other := newWorld(t), newWorld(t)
+			other.admits(own)
+			if c.manifest == cluster {
+				if err := env.BindClusterAdmin(t.Context(), own.ns, "deployer"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			own.app("a", yttApp(map[string]string{"a.yml": replaceAll(c.manifest, "${OTHER}", other.ns)}))
+			own.succeeded("a")
+			if c.first != nil {
+				c.first(own, other)
+			}
+			own.deleteNamespace()
+			own.namespaceGone()
+			if c.left {
+				other.configMap("a-config")
+			}
+			if c.gone {
+				other.noConfigMap("a-config")
+			}
+		})
+	}
+}
+
+// TestForeignNamespaceGoes: the App stays, though a namespace that it deploys to was
+// deleted. It says so, and recovers when the namespace is there again.
+func TestForeignNamespaceGoes(t *testing.T) {
+	t.Parallel()
+	own, other := newWorld(t), newWorld(t)
+	if err := env.BindClusterAdmin(t.Context(), own.ns, "deployer"); err != nil {
+		t.Fatal(err)
+	}
+	own.app("a", yttApp(map[string]string{"a.yml": cm("own-config") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a-config, namespace: " + other.ns + "}\n"}))
+	own.succeeded("a")
+	// A finalizer holds the namespace in its end.
+	held := other.record("a-config")
+	held.Finalizers = []string{"garboard.dev/held"}
+	if err := kube.Update(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	other.deleteNamespace()
+	own.app("a", yttApp(map[string]string{"a.yml": cm("own-config") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b-config, namespace: " + other.ns + "}\n"}))
+	app := own.failed("a")
+	explained(t, app, "because it is being terminated", []string{"namespace " + other.ns + " is being deleted"})
+
+	held = other.record("a-config")
+	held.Finalizers = nil
+	if err := kube.Update(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	other.namespaceGone()
+	own.delete("a")
+	own.gone("a")
+	own.noConfigMap("own-config")
 }

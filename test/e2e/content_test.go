@@ -97,31 +97,6 @@ func TestLargeAnnotation(t *testing.T) {
 	w.wantConfigMap("large", map[string]string{"v": "2"})
 }
 
-// TestSameKeyTwice: two Secrets with one key each get their own folder, or a
-// message that says they need one.
-func TestSameKeyTwice(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, name := range []string{"one", "two"} {
-		w.apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\nstringData:\n  values.yml: |\n    %s", name, strings.ReplaceAll(cm("from-"+name), "\n", "\n    ")))
-	}
-	spec := func(a, b string) string {
-		return fmt.Sprintf("fetch: [{inline: {paths: {none.txt: x}}}]\ntemplate: [{ytt: {inline: {pathsFrom: [{secretRef: {name: one%s}}, {secretRef: {name: two%s}}]}}}]\ndeploy: [{kapp: {}}]\n", a, b)
-	}
-	w.app("twice", spec(", directoryPath: one", ", directoryPath: two"))
-	w.succeeded("twice")
-	w.configMap("from-one")
-	w.configMap("from-two")
-	w.app("twice", spec("", ""))
-	if problem := contains(w.failed("twice").Status.UsefulErrorMessage, "'values.yml' comes from secret 'one' and from secret 'two'"); problem != "" {
-		t.Error(problem)
-	}
-	w.app("twice", spec(", directoryPath: ../x", ""))
-	if problem := contains(w.failed("twice").Status.UsefulErrorMessage, "Invalid path: ../x"); problem != "" {
-		t.Error(problem)
-	}
-}
-
 // packed is a tar.gz with the entries after a good file.
 func packed(t *testing.T, entries ...tar.Header) []byte {
 	t.Helper()
