@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 
@@ -191,7 +190,7 @@ func FuzzSlots(f *testing.F) {
 				ended[who] = true
 			}
 			if c := s.count(); c.Active+c.Waiting != 3-len(ended) || c.Waiting > s.rooms || c.Active < 0 || c.Queued != 0 {
-				t.Fatal(fmt.Sprintf("%d of 3 ended: %+v", len(ended), c))
+				t.Fatalf("%d of 3 ended: %+v", len(ended), c)
 			}
 		}
 	})
