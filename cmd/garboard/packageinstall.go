@@ -28,7 +28,7 @@ func setUpInstalls(ctx context.Context, mgr manager.Manager, o Options, set *set
 			req := access.Request{Namespace: pkgi.Namespace, ServiceAccountName: pkgi.Spec.ServiceAccountName, Cluster: pkgi.Spec.Cluster}
 			return identities.Facts(req, compatibleVersion).KubernetesVersion(ctx)
 		},
-		Settings: set, Metrics: reconciles, Events: mgr.GetEventRecorder("garboard"), Now: time.Now, Concurrency: o.Concurrency,
+		Settings: set, Metrics: reconciles, Now: time.Now, Concurrency: o.Concurrency,
 	})
 	return r.SetupWithManager(ctx, mgr)
 }

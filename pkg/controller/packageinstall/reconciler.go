@@ -14,9 +14,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,11 +33,6 @@ const Finalizer = "finalizers.packageinstall.packaging.carvel.dev/delete"
 
 const kind = "PackageInstall"
 
-// EventRecorder writes Events; client-go's recorder satisfies it.
-type EventRecorder interface {
-	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
-}
-
 // Config is what a Reconciler works with. All fields are needed but GlobalNamespace.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
@@ -57,8 +50,6 @@ type Config struct {
 	Settings *settings.Store
 	// Metrics counts reconciles.
 	Metrics *metrics.Reconciles
-	// Events gets one when an outcome changes.
-	Events EventRecorder
 	// Now is the clock.
 	Now func() time.Time
 	// Concurrency is the number of PackageInstalls reconciled at once.
@@ -158,7 +149,7 @@ func (r *Reconciler) install(ctx context.Context, pkgi *packaging.PackageInstall
 		if d.pkg != nil {
 			d.outcome.Warnings = append(d.outcome.Warnings, r.schemas.warnings(ctx, r, pkgi, d.pkg)...)
 		}
-		r.warn(pkgi, d.outcome)
+		r.warn(ctx, pkgi, d.outcome)
 		app, err := r.apply(ctx, pkgi, s.app, d)
 		if (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && try < 3 {
 			if s.app, err = r.liveApp(ctx, pkgi); err != nil {
@@ -225,14 +216,10 @@ func (r *Reconciler) report(ctx context.Context, pkgi *packaging.PackageInstall,
 	}
 	r.wrote(next)
 	if v := next.Status.LastAttemptedVersion; v != pkgi.Status.LastAttemptedVersion {
-		r.Events.Eventf(next, nil, corev1.EventTypeNormal, "Installing", "Reconcile", "%s", version(pkgi.Status.LastAttemptedVersion, v))
+		r.tell(ctx, next, status.Event{Reason: "Installing", Text: version(pkgi.Status.LastAttemptedVersion, v)})
 	}
 	if e, ok := status.InstallTransition(pkgi.Status, next.Status); ok {
-		eventType := corev1.EventTypeNormal
-		if e.Warning {
-			eventType = corev1.EventTypeWarning
-		}
-		r.Events.Eventf(next, nil, eventType, e.Reason, "Reconcile", "%s", e.Text)
+		r.tell(ctx, next, e)
 	}
 	return next, nil
 }
@@ -245,7 +232,7 @@ func version(old, next string) string {
 }
 
 // warn tells of warnings that are new, before anything is deployed.
-func (r *Reconciler) warn(pkgi *packaging.PackageInstall, out status.Install) {
+func (r *Reconciler) warn(ctx context.Context, pkgi *packaging.PackageInstall, out status.Install) {
 	key := client.ObjectKeyFromObject(pkgi)
 	r.mu.Lock()
 	told := append(r.warned[key], pkgi.Status.Warnings...)
@@ -253,7 +240,7 @@ func (r *Reconciler) warn(pkgi *packaging.PackageInstall, out status.Install) {
 	r.mu.Unlock()
 	for _, w := range out.Warnings {
 		if !slices.Contains(told, w) {
-			r.Events.Eventf(pkgi, nil, corev1.EventTypeWarning, "Doubtful", "Reconcile", "%.900s", w)
+			r.tell(ctx, pkgi, status.Event{Warning: true, Reason: "Doubtful", Text: fmt.Sprintf("%.900s", w)})
 		}
 	}
 }

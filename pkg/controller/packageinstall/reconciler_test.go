@@ -35,17 +35,23 @@ import (
 
 var key = client.ObjectKey{Namespace: "team", Name: "web"}
 
-// recorder keeps Events as "reason: text".
-type recorder struct{ events []string }
-
-func (r *recorder) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
-	r.events = append(r.events, reason+": "+fmt.Sprintf(note, args...))
-}
-
 type rig struct {
 	*Reconciler
-	api    client.WithWatch
-	events *recorder
+	api client.WithWatch
+}
+
+// events returns what was told, sorted, as "reason: text".
+func (r rig) events(t *testing.T) (out []string) {
+	t.Helper()
+	list := &corev1.EventList{}
+	if err := r.api.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list.Items {
+		out = append(out, e.Reason+": "+e.Message)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // newRig has an API double with Package 1.0.0, and PackageInstall team/web of it
@@ -72,11 +78,11 @@ func newRig(t *testing.T, api interceptor.Funcs, with func(*packaging.PackageIns
 	if err := indexes(t.Context(), indexer{b}); err != nil {
 		t.Fatal(err)
 	}
-	r := rig{api: b.Build(), events: &recorder{}}
+	r := rig{api: b.Build()}
 	r.Reconciler = New(Config{
 		Client: r.api, Live: r.api, ControllerVersion: "0.54.0",
 		KubernetesVersion: func(context.Context, *packaging.PackageInstall) (string, error) { return "1.37.2", nil },
-		Settings:          &settings.Store{}, Metrics: metrics.NewReconciles(prometheus.NewRegistry()), Events: r.events,
+		Settings:          &settings.Store{}, Metrics: metrics.NewReconciles(prometheus.NewRegistry()),
 		Now: time.Now, Concurrency: 1,
 	})
 	return r
@@ -120,7 +126,7 @@ func TestReconcileCreates(t *testing.T) {
 	if diff := cmp.Diff(want, p.Status); diff != "" || !slices.Contains(p.Finalizers, Finalizer) {
 		t.Errorf("finalizers %q, status (-want +got):\n%s", p.Finalizers, diff)
 	}
-	if diff := cmp.Diff([]string{"Doubtful: values: replicas: want integer, have string", "Installing: Version 1.0.0"}, r.events.events); diff != "" {
+	if diff := cmp.Diff([]string{"Doubtful: values: replicas: want integer, have string", "Installing: Version 1.0.0"}, r.events(t)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	for _, obj := range []client.Object{&kappctrl.App{ObjectMeta: metav1.ObjectMeta{Name: "web"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "web-fetch-0"}}} {
@@ -129,8 +135,8 @@ func TestReconcileCreates(t *testing.T) {
 		}
 	}
 	version := p.ResourceVersion
-	if _, err := r.reconcile(t); err != nil || r.pkgi(t).ResourceVersion != version || len(r.events.events) != 2 {
-		t.Errorf("again: %v, %q", err, r.events.events)
+	if _, err := r.reconcile(t); err != nil || r.pkgi(t).ResourceVersion != version || len(r.events(t)) != 2 {
+		t.Errorf("again: %v, %q", err, r.events(t))
 	}
 }
 
