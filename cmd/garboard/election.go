@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
@@ -55,9 +55,6 @@ func elect(ctx context.Context, cfg *rest.Config, o Options, log logr.Logger, op
 	return err
 }
 
-// place is the socket whose owner has the stable identity; it is never closed.
-var place net.Listener
-
 // identity names this instance. An instance that was killed and is started again in
 // the same place, a Pod or a host, has the same identity and leads again at once. A
 // place is a network namespace since the node was booted. Only one process there can
@@ -70,12 +67,21 @@ func identity(scope string) string {
 		var ns string
 		if ns, err = os.Readlink("/proc/self/ns/net"); err == nil {
 			where := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.TrimSpace(string(boot))+ns+scope)))[:16]
-			if place, err = net.Listen("unix", "@garboard-leader-"+where); err == nil {
+			if own("@garboard-leader-"+where) == nil {
 				return host + "_" + where
 			}
 		}
 	}
 	return host + "_" + rand.String(16)
+}
+
+// own takes the name of an abstract socket, which this process has until it ends.
+func own(name string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Bind(fd, &unix.SockaddrUnix{Name: name})
 }
 
 // Bounds of the time after which another instance leads when the leader is gone.
