@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes what is generated from pkg/apis: deep copies beside the types, CRDs in
-# config/crd, OpenAPI for the aggregated API in pkg/apiserver/openapi, the API reference in docs/api.md, all that is installed in
-# config/install.yaml.
+# config/crd, OpenAPI for the aggregated API in pkg/apiserver/openapi, the API
+# reference in docs/api.md, all that is installed in config/install.yaml.
 #
 # The kinds of group data.packaging.carvel.dev get no CRD: an aggregated API serves
 # them. Old CRDs are removed first, so that a kind that is gone leaves no file.
