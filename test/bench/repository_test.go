@@ -140,7 +140,7 @@ func (r *repositoryBench) succeeded() {
 		observed, _, _ := unstructured.NestedInt64(repo.Object, "status", "observedGeneration")
 		description, _, _ := unstructured.NestedString(repo.Object, "status", "friendlyDescription")
 		if observed != repo.GetGeneration() || description != "Reconcile succeeded" {
-			return description
+			return fmt.Sprintf("generation %d of %d: %q", observed, repo.GetGeneration(), description)
 		}
 		return ""
 	})
