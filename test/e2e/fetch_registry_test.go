@@ -59,7 +59,7 @@ func TestFetchImages(t *testing.T) {
 		}
 		cases["Constraint"] = fetchCase{spec: open("{constraints: '<1.2.0'}"), from: "1.0.0", lock: "tag: 1.0.0"}
 		cases["Prereleases"] = fetchCase{spec: open("{constraints: '>1.0.0', prereleases: {}}"), from: "2.0.0-rc.1", lock: "tag: 2.0.0-rc.1"}
-		cases["None"] = fetchCase{spec: open("{constraints: '>=9.0.0'}"), fails: "Determining tag selection: Expected to find at least one version, but did not " +
+		cases["None"] = fetchCase{spec: open("{constraints: '>=9.0.0'}"), fails: "Expected to find at least one version, but did not " +
 			"(details: all=4 -> after-prereleases-filter=2 -> after-constraints-filter=0)"}
 		cases["NoneOfMany"] = fetchCase{secret: dockerConfig("a.example.com", "b.example.com"), spec: many, fails: "UNAUTHORIZED"}
 		cases["Login"] = fetchCase{secret: fmt.Sprintf("stringData: {username: %q, password: %q, note: not for registries}", testenv.ServerUser, testenv.ServerPassword), spec: many, from: "private"}
