@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -142,6 +143,37 @@ func TestPackageRepository(t *testing.T) {
 	}
 	if len(versions) < 3 || len(content.Metadata) != len(versions) {
 		t.Errorf("packages %v, %d descriptions", versions, len(content.Metadata))
+	}
+}
+
+// TestPackageInstall expects that both states of the example install are one
+// PackageInstall of the example repository's, whose Secrets come with it.
+func TestPackageInstall(t *testing.T) {
+	const dir = "package-install"
+	secrets := map[string]bool{}
+	for _, doc := range documents(t, filepath.Join(dir, "install.yml"))[1:] {
+		s := &corev1.Secret{}
+		if err := yaml.UnmarshalStrict(doc, s); err != nil {
+			t.Fatal(err)
+		}
+		secrets[s.Name] = true
+	}
+	for _, file := range []string{"install.yml", "upgrade.yml"} {
+		p := &packaging.PackageInstall{}
+		if err := yaml.UnmarshalStrict(documents(t, filepath.Join(dir, file))[0], p); err != nil || p.Name != dir {
+			t.Fatalf("%s: %s %v", file, p.Name, err)
+		}
+		named := append(slices.Clone(p.Spec.Values), packaging.PackageInstallValues{SecretRef: &packaging.PackageInstallValuesSecretRef{
+			Name: p.Annotations["ext.packaging.carvel.dev/ytt-paths-from-secret-name"],
+		}})
+		for _, v := range named {
+			if !secrets[v.SecretRef.Name] {
+				t.Errorf("%s: Secret %q is not in install.yml", file, v.SecretRef.Name)
+			}
+		}
+		if _, err := os.Stat(filepath.Join("package-repository/bundle/packages", p.Spec.PackageRef.RefName)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }
 

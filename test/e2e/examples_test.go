@@ -1,12 +1,17 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
+	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
+	"github.com/garboard-dev/garboard/test/testenv"
 	"github.com/garboard-dev/garboard/test/testenv/stories"
 )
 
@@ -76,5 +81,50 @@ func (w world) checkShop() {
 	}
 	if done := migrate.Status.CompletionTime; done == nil || api.CreationTimestamp.Before(done) {
 		w.Errorf("the API was made at %v, the migration was done at %v", api.CreationTimestamp, done)
+	}
+}
+
+// TestExamplePackages: the example repository offers its Packages, and the example
+// install takes one of them, with values and overlay, from version to version.
+func TestExamplePackages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	published, err := stories.Publish(t.Context(), env, servers, w.ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The install comes first and waits for its Package.
+	if err := published.ApplyFiles(t.Context(), "rbac.yml", stories.Install, stories.Repository); err != nil {
+		t.Fatal(err)
+	}
+	w.installed("1.1.0", map[string]string{"currency": "CHF"})
+	if err := published.ApplyFiles(t.Context(), stories.Upgrade); err != nil {
+		t.Fatal(err)
+	}
+	w.installed("2.0.0", map[string]string{"currency": "CHF", "footer": "Thank you"})
+}
+
+// installed waits until the example Package is there in a version, and checks what
+// it made of the values and of the overlay.
+func (w world) installed(version string, want map[string]string) {
+	w.Helper()
+	testenv.Eventually(w, patience, func(ctx context.Context) string {
+		p := &packaging.PackageInstall{}
+		if err := kube.Get(ctx, client.ObjectKey{Namespace: w.ns, Name: "package-install"}, p); err != nil {
+			return err.Error()
+		}
+		done := len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Type == v1alpha1.ReconcileSucceeded
+		if p.Status.Version != version || p.Status.ObservedGeneration != p.Generation || !done {
+			return fmt.Sprintf("want %s installed, have %+v", version, p.Status)
+		}
+		return ""
+	})
+	w.wantConfigMap("till-settings", want)
+	till := &appsv1.Deployment{}
+	if err := kube.Get(w.Context(), client.ObjectKey{Namespace: w.ns, Name: "till"}, till); err != nil {
+		w.Fatal(err)
+	}
+	if got := till.Spec.Template.Labels["app.kubernetes.io/version"]; got != version || *till.Spec.Replicas != 2 || till.Labels["example.com/team"] != "front-desk" {
+		w.Errorf("version %s, %d replicas, labels %v", got, *till.Spec.Replicas, till.Labels)
 	}
 }

@@ -49,14 +49,15 @@ spec:
 func (e *Env) WaitForAPI(t testing.TB) {
 	t.Helper()
 	Eventually(t, 2*time.Minute, func(ctx context.Context) string {
-		if err := e.apiAvailable(ctx); err != nil {
+		if err := e.APIAvailable(ctx); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
 }
 
-func (e *Env) apiAvailable(ctx context.Context) error {
+// APIAvailable returns why Packages are not served, or nil.
+func (e *Env) APIAvailable(ctx context.Context) error {
 	api, err := e.Dynamic.Resource(APIServices).Get(ctx, PackagingAPI, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -87,6 +88,10 @@ func (g *Garboard) StartReplica(ctx context.Context, name string) (*Unit, error)
 	g.env.addUnit(u)
 	return u, u.Restart(ctx)
 }
+
+// AddInstance tells the Service for Packages of an instance that the caller started
+// and that serves on a port. One that has ended is passed over.
+func (g *Garboard) AddInstance(port int) { g.front.add(port) }
 
 // ServedCertificate returns what the instance that was started first serves with.
 func (g *Garboard) ServedCertificate(ctx context.Context) ([]byte, error) {

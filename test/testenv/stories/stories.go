@@ -110,18 +110,32 @@ func (p *Published) Names() ([]string, error) {
 	return names, nil
 }
 
+// The files of the examples about Packages, in the order to apply them.
+const (
+	Repository = "package-repository/repository.yml"
+	Install    = "package-install/install.yml"
+	Upgrade    = "package-install/upgrade.yml"
+)
+
 // Apply applies one example and what it needs.
 func (p *Published) Apply(ctx context.Context, name string) error {
-	for _, file := range []string{"rbac.yml", name + "/rbac.yml", name + "/app.yml"} {
+	if _, err := os.Stat(filepath.Join(p.dir, name, "rbac.yml")); err == nil { // few need rights beyond the common ones
+		if err := p.ApplyFiles(ctx, name+"/rbac.yml"); err != nil {
+			return err
+		}
+	}
+	return p.ApplyFiles(ctx, "rbac.yml", name+"/app.yml")
+}
+
+// ApplyFiles applies files of the examples in their order.
+func (p *Published) ApplyFiles(ctx context.Context, files ...string) error {
+	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join(p.dir, file))
-		if os.IsNotExist(err) && file == name+"/rbac.yml" {
-			continue // few need rights beyond the common ones
+		if err == nil {
+			err = p.env.Apply(ctx, p.namespace, content)
 		}
 		if err != nil {
-			return fmt.Errorf("apply example %s: %w", name, err)
-		}
-		if err := p.env.Apply(ctx, p.namespace, content); err != nil {
-			return fmt.Errorf("apply example %s: %w", name, err)
+			return fmt.Errorf("apply example %s: %w", file, err)
 		}
 	}
 	return nil

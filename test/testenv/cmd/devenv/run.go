@@ -25,7 +25,12 @@ const namespace = "default"
 // nothing else keeps the machine busy.
 const patience = 5 * time.Minute
 
-var apps = schema.GroupVersionResource{Group: "kappctrl.k14s.io", Version: "v1alpha1", Resource: "apps"}
+// reconciled are the kinds that the examples have to bring to success.
+var reconciled = []schema.GroupVersionResource{
+	{Group: "packaging.carvel.dev", Version: "v1alpha1", Resource: "packagerepositories"},
+	{Group: "packaging.carvel.dev", Version: "v1alpha1", Resource: "packageinstalls"},
+	{Group: "kappctrl.k14s.io", Version: "v1alpha1", Resource: "apps"},
+}
 
 // run shows the examples at work and stays until ctx ends, or ends after the
 // table when once is set.
@@ -73,8 +78,12 @@ func run(ctx context.Context, home string, once bool, out io.Writer) (err error)
 			return err
 		}
 	}
-	fmt.Fprintf(out, "%d examples applied after %.1fs: %s\n", len(names), time.Since(began).Seconds(), strings.Join(names, ", "))
-	failed := settle(ctx, env, len(names))
+	if err := published.ApplyFiles(ctx, stories.Repository, stories.Install); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d Apps, a package repository and an install from it applied after %.1fs\n", len(names), time.Since(began).Seconds())
+	// The repository, the install, and the App that the install makes.
+	failed := settle(ctx, env, len(names)+3)
 	if err := printTable(ctx, env, out); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -99,32 +108,25 @@ Look further:
   alias kubectl='%s/devcluster kubectl'
   kubectl get app -A -w
   kubectl get app multi-tier -o yaml
+  kubectl get packages,packagemetadatas
+  kubectl describe pkgi package-install
   kubectl get deploy,job,ingress
 Logs of all processes are in %s.
 Ctrl-C, or make down, ends it all.
 `
 
-// settle returns when all Apps are reconciled, with an error when one has failed
-// or time runs out.
+// settle returns when want objects are reconciled, with an error when one has
+// failed or time runs out.
 func settle(ctx context.Context, env *testenv.Env, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		list, err := env.Dynamic.Resource(apps).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		succeeded, failed, err := outcomes(ctx, env)
 		if err != nil {
 			return fmt.Errorf("wait for the examples: %w", err)
 		}
-		var succeeded, failed []string
-		for _, app := range list.Items {
-			switch {
-			case condition(app, "ReconcileFailed"):
-				message, _, _ := unstructured.NestedString(app.Object, "status", "usefulErrorMessage")
-				failed = append(failed, app.GetName()+": "+message)
-			case condition(app, "ReconcileSucceeded"):
-				succeeded = append(succeeded, app.GetName())
-			}
-		}
-		if len(succeeded)+len(failed) >= want {
+		// The last part that a new control plane takes up is the API for Packages.
+		if unserved := env.APIAvailable(ctx); succeeded+len(failed) >= want && unserved == nil {
 			if len(failed) > 0 {
 				return fmt.Errorf("%d of %d examples failed:\n%s", len(failed), want, strings.Join(failed, "\n"))
 			}
@@ -133,9 +135,32 @@ func settle(ctx context.Context, env *testenv.Env, want int) error {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the examples: %d of %d are reconciled: %w", len(succeeded), want, ctx.Err())
+			return fmt.Errorf("wait for the examples: %d of %d are reconciled, failed are %q: %w", succeeded, want, failed, ctx.Err())
 		}
 	}
+}
+
+// outcomes counts the objects that are reconciled and names those that failed. A
+// PackageInstall that was there before its Package has failed only for now.
+func outcomes(ctx context.Context, env *testenv.Env) (succeeded int, failed []string, err error) {
+	offered := false
+	for _, kind := range reconciled {
+		list, err := env.Dynamic.Resource(kind).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, nil, err
+		}
+		for _, obj := range list.Items {
+			switch {
+			case condition(obj, "ReconcileSucceeded"):
+				succeeded++
+				offered = offered || obj.GetKind() == "PackageRepository"
+			case condition(obj, "ReconcileFailed") && (offered || obj.GetKind() != "PackageInstall"):
+				message, _, _ := unstructured.NestedString(obj.Object, "status", "usefulErrorMessage")
+				failed = append(failed, obj.GetKind()+" "+obj.GetName()+": "+message)
+			}
+		}
+	}
+	return succeeded, failed, nil
 }
 
 func condition(app unstructured.Unstructured, kind string) bool {
@@ -148,9 +173,9 @@ func condition(app unstructured.Unstructured, kind string) bool {
 	return false
 }
 
-// printTable prints what `kubectl get app -A` prints, and what the Apps deployed.
+// printTable prints what kubectl shows of the examples, and of what they deployed.
 func printTable(ctx context.Context, env *testenv.Env, out io.Writer) error {
-	for _, what := range [][]string{{"app", "-A"}, {"deployments,statefulsets,jobs,ingresses", "-A"}} {
+	for _, what := range [][]string{{"pkgr,pkgi,app", "-A"}, {"packages", "-n", namespace}, {"deployments,statefulsets,jobs,ingresses", "-A"}} {
 		table, err := env.Kubectl(ctx, append([]string{"get"}, what...)...)
 		if err != nil {
 			return err
