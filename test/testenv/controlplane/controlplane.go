@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -127,6 +128,22 @@ func (c *ControlPlane) run(name string, args ...string) (*proc.Process, error) {
 	}
 	c.procs = append(c.procs, p)
 	return p, nil
+}
+
+// RestartEtcd kills etcd, starts it again with the data that it had, and returns
+// when the API server is ready. Nothing else may use Processes meanwhile.
+func (c *ControlPlane) RestartEtcd(ctx context.Context) error {
+	i := slices.IndexFunc(c.procs, func(p *proc.Process) bool { return len(p.Args()) > 0 && p.Args()[0] == "etcd" })
+	if i < 0 {
+		return errors.New("etcd does not run")
+	}
+	c.procs[i].Kill()
+	c.procs = slices.Delete(c.procs, i, i+1)
+	p, err := c.run("etcd", c.etcdArgs()...)
+	if err != nil {
+		return err
+	}
+	return p.WaitFor(ctx, c.ready)
 }
 
 // Stop ends all components at once. Nothing is kept, so nothing needs to be
