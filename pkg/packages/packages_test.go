@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carvel-dev/semver/v4"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,6 +178,15 @@ func TestValidatePackage(t *testing.T) {
 		"Constraints": {"both ranges are checked", func(p *data.Package) {
 			p.Spec.KubernetesVersionSelection, p.Spec.KappControllerVersionSelection = &data.VersionSelection{Constraints: ">=x"}, &data.VersionSelection{}
 		}, []string{"spec.kappControllerVersionSelection.constraints", "spec.kubernetesVersionSelection.constraints"}},
+		"Nothing": {"an alternative that is nothing", func(p *data.Package) {
+			p.Spec.KubernetesVersionSelection = &data.VersionSelection{Constraints: ">=1.25.0 || || <1.20.0"}
+		}, []string{"spec.kubernetesVersionSelection.constraints: Invalid value: \">=1.25.0 || || <1.20.0\": the alternative \" \" has no version"}},
+		"Short": {"an alternative that the parser drops", func(p *data.Package) {
+			p.Spec.KappControllerVersionSelection = &data.VersionSelection{Constraints: ">=1.25.0 || 1"}
+		}, []string{"spec.kappControllerVersionSelection.constraints: Invalid value: \">=1.25.0 || 1\": "}},
+		"Alternatives": {"a range of two", func(p *data.Package) {
+			p.Spec.KubernetesVersionSelection = &data.VersionSelection{Constraints: " >= 1.25.0  <1.27.x ||  !1.20.0  "}
+		}, nil},
 		"Range": {"a range", func(p *data.Package) {
 			p.Spec.KubernetesVersionSelection = &data.VersionSelection{Constraints: ">=1.25.0 <2.0.0"}
 		}, nil},
@@ -217,16 +227,25 @@ func TestValidateMetadata(t *testing.T) {
 }
 
 // FuzzValidatePackage: whatever a Package says, it is judged, and what is accepted
-// can be stored and read again.
+// can be stored, read again and compared with versions.
 func FuzzValidatePackage(f *testing.F) {
 	f.Add("web.example.com", "1.0.0", ">=1.0.0")
 	f.Add("web.example.com", "1.0.0-rc.1+b", "<1.0.0 || >2.0.0")
 	f.Add("Web", "v1", "~>")
+	f.Add("web.example.com", "1.0.0", ">1.0.0 || || <2.0.0")
+	f.Add("web.example.com", "1.0.0", ">1.0.0 || 1 || <2.0.0")
 	f.Fuzz(func(t *testing.T, refName, version, constraints string) {
 		p := pkg("team", refName, version)
 		p.Spec.KubernetesVersionSelection = &data.VersionSelection{Constraints: constraints}
 		if len(packages.ValidatePackage(p)) > 0 {
 			return
+		}
+		fits, err := semver.ParseRange(constraints)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []string{"0.0.0", "1.0.0-rc.1", "1.5.0", "99.0.0"} {
+			fits(semver.MustParse(v)) // does not panic
 		}
 		back, err := packages.LoadPackage(packages.StorePackage(p, ""), "")
 		if diff := cmp.Diff(p, back); err != nil || diff != "" {

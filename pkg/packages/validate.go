@@ -2,6 +2,7 @@ package packages
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/carvel-dev/semver/v4"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -54,6 +55,13 @@ func validateRange(s *data.VersionSelection, path *field.Path) field.ErrorList {
 	}
 	if _, err := semver.ParseRange(s.Constraints); err != nil {
 		return field.ErrorList{field.Invalid(path, s.Constraints, err.Error())}
+	}
+	// The parser takes alternatives without a version and makes a range of them that
+	// panics when it is used.
+	for alternative := range strings.SplitSeq(s.Constraints, "||") {
+		if fits, err := semver.ParseRange(alternative); err != nil || fits == nil {
+			return field.ErrorList{field.Invalid(path, s.Constraints, fmt.Sprintf("the alternative %q has no version", alternative))}
+		}
 	}
 	return nil
 }
