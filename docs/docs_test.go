@@ -37,6 +37,19 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestEveryPageIsLinked: what README.md of this folder does not name is not found.
+func TestEveryPageIsLinked(t *testing.T) {
+	contents := read(t, "README.md")
+	for _, file := range documents(t) {
+		if file == "README.md" || strings.HasPrefix(file, "../") {
+			continue
+		}
+		if !strings.Contains(contents, "]("+file+")") {
+			t.Errorf("README.md does not link %s", file)
+		}
+	}
+}
+
 // TestErrorTextsAreOurs looks in the code for each error text that troubleshooting.md
 // explains. What a tool printed, in rows that begin with dots, is not ours.
 func TestErrorTextsAreOurs(t *testing.T) {
