@@ -18,9 +18,10 @@ func file(name, content string) fstest.MapFS {
 
 const deployAll = "template: [{ytt: {}}]\ndeploy: [{kapp: {}}]\n"
 
-// TestFetch: each source, from a real server, open and with credentials.
-func TestFetch(t *testing.T) {
-	t.Parallel()
+// publishFetched puts a ConfigMap on every server, as chart, archive, image and in git.
+// Its key from says where it comes from.
+func publishFetched(t *testing.T) (commit string, archive []byte) {
+	t.Helper()
 	ctx := t.Context()
 	must := func(_ string, err error) {
 		t.Helper()
@@ -50,7 +51,7 @@ func TestFetch(t *testing.T) {
 	must(servers.PrivateRegistry.PushImage(ctx, "fetch/image:1.2.0", of("image")))
 	must(servers.Registry.PushBundle(ctx, "fetch/bundle:1.2.0", of("bundle")))
 	must(servers.PrivateRegistry.PushBundle(ctx, "fetch/bundle:1.2.0", of("bundle")))
-	archive, err := files.TarGz(of("http"))
+	archive, err = files.TarGz(of("http"))
 	must("", err)
 	servers.Files.Put("fetch.tar.gz", archive)
 	servers.PrivateFiles.Put("fetch.tar.gz", archive)
@@ -61,7 +62,13 @@ func TestFetch(t *testing.T) {
 	must("", servers.Helm.Add(ctx, chart))
 	must("", servers.PrivateHelm.Add(ctx, chart))
 	must("", servers.Registry.PushChart(ctx, "fetch/charts", chart))
+	return commit, archive
+}
 
+// TestFetch: each source, from a real server, open and with credentials.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	commit, archive := publishFetched(t)
 	const sub = "template: [{ytt: {paths: [config]}}]\ndeploy: [{kapp: {}}]\n"
 	const helm = "template: [{helmTemplate: {}}]\ndeploy: [{kapp: {}}]\n"
 	cases := map[string]struct {
