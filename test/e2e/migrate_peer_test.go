@@ -140,9 +140,11 @@ func (p peer) leave(a peerApp) {
 		"template": map[string]any{"exitCode": int64(0), "updatedAt": ago(11 * time.Hour)},
 	}
 	if !a.unborn {
-		// The status is that of a sync which found nothing to do.
-		p.deploy(a)
 		stdout, resources := p.deploy(a)
+		if a.status == nil {
+			// The status is that of a sync which found nothing to do.
+			stdout, resources = p.deploy(a)
+		}
 		status["deploy"] = map[string]any{
 			"exitCode": int64(0), "finished": true, "stdout": strings.TrimSpace(stdout),
 			"startedAt": ago(11 * time.Hour), "updatedAt": ago(11 * time.Hour),

@@ -93,8 +93,11 @@ const (
 	accountIsGone = `Preparing kapp: Getting service account: serviceaccounts "nobody" not found`
 )
 
+// missing is a file that the server does not have until goOn.
+func (p peer) missing() string { return p.ns + "/takeover.yml" }
+
 // peerApps are Apps in the states in which kapp-controller leaves them.
-func peerApps() []peerApp {
+func (p peer) peerApps() []peerApp {
 	return []peerApp{
 		// What is overdue is spread over the sync period: these have the shortest.
 		{name: "due", file: cm("due", "v", "1")},
@@ -102,7 +105,7 @@ func peerApps() []peerApp {
 		{name: "old-name", file: cm("old-name", "v", "1"), record: "old-name-ctrl"},
 		{name: "remote", file: cm("remote", "v", "1"), remote: true},
 		{name: "paused", spec: long + "paused: true\n", file: cm("paused", "v", "1"), status: func(s map[string]any) { s["friendlyDescription"] = "Canceled/paused" }},
-		{name: "failing", file: cm("failing", "v", "1"), spec: long + fmt.Sprintf("fetch: [{http: {url: %q}}]\n", servers.Files.URL()+"/takeover.yml") + deployAll,
+		{name: "failing", file: cm("failing", "v", "1"), spec: long + fmt.Sprintf("fetch: [{http: {url: %q}}]\n", servers.Files.URL()+"/"+p.missing()) + deployAll,
 			status: failure("fetch", 1, fetchFailed, "vendir: Error: Syncing directory '0':\n  Syncing directory '.' with HTTP contents:\n    ...\n")},
 		{name: "nobody", unborn: true, file: cm("nobody"), spec: long + "serviceAccountName: nobody\n", status: failure("deploy", -1, accountIsGone, accountIsGone)},
 		{name: "interrupted", spec: long, file: cm("interrupted", "v", "1"), status: func(s map[string]any) {
@@ -121,7 +124,7 @@ func TestTakeover(t *testing.T) {
 	start := withoutController(t)
 	p := newPeer(t)
 	apps := map[string]peerApp{}
-	for _, a := range peerApps() {
+	for _, a := range p.peerApps() {
 		p.leave(a)
 		apps[a.name] = a
 	}
@@ -231,7 +234,7 @@ func (p peer) goOn() {
 		p.edit(name, func(a *v1alpha1.App) { a.Spec.Fetch[0].Inline.Paths["a.yml"] = cm(name, "v", "2") })
 	}
 	p.edit("paused", func(a *v1alpha1.App) { a.Spec.Paused = false })
-	servers.Files.Put("takeover.yml", []byte(cm("failing", "v", "1")))
+	servers.Files.Put(p.missing(), []byte(cm("failing", "v", "1")))
 	p.edit("failing", func(a *v1alpha1.App) { a.Spec.DefaultNamespace = p.ns })
 	paused := versions(p.world, p.ns)[p.ns+"/paused"]
 	for _, name := range []string{"due", "rested", "old-name", "paused", "failing"} {
