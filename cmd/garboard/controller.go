@@ -35,6 +35,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/sidecar"
+	"github.com/garboard-dev/garboard/pkg/status/writer"
 	"github.com/garboard-dev/garboard/pkg/template"
 	"github.com/garboard-dev/garboard/pkg/tool"
 	"github.com/garboard-dev/garboard/pkg/tool/budget"
@@ -165,7 +166,7 @@ func cachesSynced(c cache.Cache) healthz.Checker {
 func setUpSettings(ctx context.Context, mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client) error {
 	r := &settingsctrl.Reconciler{
 		Reader: mgr.GetAPIReader(), Namespace: o.SystemNamespace, Store: set, Sidecar: tools,
-		Events: mgr.GetEventRecorder("garboard"), APIServerHost: o.APIServerHost,
+		Events: writer.Events{Client: mgr.GetClient(), Now: time.Now}, APIServerHost: o.APIServerHost,
 	}
 	if err := r.Load(ctrl.LoggerInto(ctx, mgr.GetLogger())); err != nil {
 		return fmt.Errorf("read the configuration: %w", err)

@@ -42,7 +42,7 @@ func setUpRepositories(mgr manager.Manager, o Options, set *settings.Store, tool
 		Resolver:  fetcher,
 		Templater: template.New(objects),
 		Store:     &offer.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Writers: packageWriters},
-		Forget:    tools.Forget, Settings: set, Metrics: reconciles, Events: mgr.GetEventRecorder("garboard"), Now: time.Now,
+		Forget:    tools.Forget, Settings: set, Metrics: reconciles, Now: time.Now,
 	})
 	return r.SetupWithManager(mgr, repositoryWorkers)
 }

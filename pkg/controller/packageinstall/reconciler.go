@@ -60,6 +60,7 @@ type Config struct {
 type Reconciler struct {
 	Config
 	writer     *writer.Writer
+	events     writer.Events
 	kubernetes *versionCache
 	schemas    *schemaCache
 
@@ -76,6 +77,7 @@ type Reconciler struct {
 func New(c Config) *Reconciler {
 	return &Reconciler{
 		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}},
+		events:     writer.Events{Client: c.Client, Now: c.Now},
 		kubernetes: &versionCache{lookup: c.KubernetesVersion, now: c.Now},
 		schemas:    &schemaCache{known: map[types.NamespacedName]checked{}},
 		written:    map[object]int64{}, failures: map[types.NamespacedName]int{},
@@ -216,10 +218,10 @@ func (r *Reconciler) report(ctx context.Context, pkgi *packaging.PackageInstall,
 	}
 	r.wrote(next)
 	if v := next.Status.LastAttemptedVersion; v != pkgi.Status.LastAttemptedVersion {
-		r.tell(ctx, next, status.Event{Reason: "Installing", Text: version(pkgi.Status.LastAttemptedVersion, v)})
+		r.events.Tell(ctx, next, status.Event{Reason: "Installing", Text: version(pkgi.Status.LastAttemptedVersion, v)})
 	}
 	if e, ok := status.InstallTransition(pkgi.Status, next.Status); ok {
-		r.tell(ctx, next, e)
+		r.events.Tell(ctx, next, e)
 	}
 	return next, nil
 }
@@ -240,7 +242,7 @@ func (r *Reconciler) warn(ctx context.Context, pkgi *packaging.PackageInstall, o
 	r.mu.Unlock()
 	for _, w := range out.Warnings {
 		if !slices.Contains(told, w) {
-			r.tell(ctx, pkgi, status.Event{Warning: true, Reason: "Doubtful", Text: fmt.Sprintf("%.900s", w)})
+			r.events.Tell(ctx, pkgi, status.Event{Warning: true, Reason: "Doubtful", Text: fmt.Sprintf("%.900s", w)})
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/packages"
 	"github.com/garboard-dev/garboard/pkg/settings"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // Indexes of the cache.
@@ -96,9 +97,7 @@ func indexes(ctx context.Context, indexer client.FieldIndexer) error {
 // installEvents lets through what the user changes; our own writes are none of it.
 func installEvents() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
-			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()) ||
-			e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+		return track.Edited(e.ObjectOld, e.ObjectNew) || !maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 	}}
 }
 
@@ -108,9 +107,7 @@ func appEvents() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		old, ok := e.ObjectOld.(*kappctrl.App)
 		next, ok2 := e.ObjectNew.(*kappctrl.App)
-		return ok && ok2 && (old.Generation != next.Generation || old.UID != next.UID ||
-			old.DeletionTimestamp.IsZero() != next.DeletionTimestamp.IsZero() ||
-			!maps.Equal(old.Annotations, next.Annotations) ||
+		return ok && ok2 && (track.Edited(old, next) || !maps.Equal(old.Annotations, next.Annotations) ||
 			!equality.Semantic.DeepEqual(old.OwnerReferences, next.OwnerReferences) ||
 			!equality.Semantic.DeepEqual(old.Status.GenericStatus, next.Status.GenericStatus))
 	}}

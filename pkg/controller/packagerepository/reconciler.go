@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -66,8 +65,6 @@ type Config struct {
 	Settings *settings.Store
 	// Metrics counts reconciles.
 	Metrics *metrics.Reconciles
-	// Events tells of changes of the outcome.
-	Events events.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/refs"
 	"github.com/garboard-dev/garboard/pkg/repository/offer"
 	"github.com/garboard-dev/garboard/pkg/status"
+	"github.com/garboard-dev/garboard/pkg/status/writer"
 	"github.com/garboard-dev/garboard/pkg/track"
 )
 
@@ -103,7 +104,7 @@ func (s *session) run(ctx context.Context, d plan.Decision) error {
 	if err := s.write(ctx, out, conflicts(stages.Report)); err != nil {
 		return err
 	}
-	s.announce()
+	s.announce(ctx)
 	return nil
 }
 
@@ -185,7 +186,7 @@ func (s *session) delete(ctx context.Context) error {
 	if err := s.write(ctx, out, nil); err != nil {
 		return err
 	}
-	s.announce()
+	s.announce(ctx)
 	return nil
 }
 
@@ -334,16 +335,12 @@ func conflicts(report offer.Report) []packaging.PackageConflict {
 }
 
 // announce tells if the outcome is another one than before.
-func (s *session) announce() {
+func (s *session) announce(ctx context.Context) {
 	e, ok := status.Transition(status.RepositoryAsApp(s.old), status.RepositoryAsApp(s.repo.Status))
 	if !ok {
 		return
 	}
-	kind := corev1.EventTypeNormal
-	if e.Warning {
-		kind = corev1.EventTypeWarning
-	}
-	s.r.Events.Eventf(s.repo, nil, kind, e.Reason, "Reconcile", "%s", e.Text)
+	writer.Events{Client: s.r.Client, Now: s.r.Now}.Tell(ctx, s.repo, e)
 }
 
 func series(repo *packaging.PackageRepository) metrics.Object {

@@ -15,6 +15,7 @@ import (
 
 	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/refs"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // SetupWithManager registers the controller: PackageRepositories by generation, and
@@ -45,8 +46,7 @@ func (r *Reconciler) ownEvents() predicate.Predicate {
 				return false
 			}
 			r.running.seen(repo)
-			return e.ObjectOld.GetGeneration() != repo.Generation || e.ObjectOld.GetUID() != repo.UID ||
-				e.ObjectOld.GetDeletionTimestamp().IsZero() != repo.DeletionTimestamp.IsZero()
+			return track.Edited(e.ObjectOld, repo)
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			r.running.gone(client.ObjectKeyFromObject(e.Object))

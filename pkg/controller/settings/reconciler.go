@@ -12,13 +12,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/sidecar"
+	"github.com/garboard-dev/garboard/pkg/status"
 )
 
 // ObjectName is the name of the Secret, or else the ConfigMap, that holds the
@@ -34,9 +34,9 @@ type Sidecar interface {
 	ApplyProxy(ctx context.Context, proxy sidecar.Proxy) error
 }
 
-// EventRecorder writes Events; client-go's recorder satisfies it.
-type EventRecorder interface {
-	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
+// Events writes Events; writer.Events satisfies it.
+type Events interface {
+	Tell(ctx context.Context, obj client.Object, e status.Event)
 }
 
 // Reconciler has all its fields set.
@@ -50,7 +50,7 @@ type Reconciler struct {
 	// Sidecar is told of each, and on start.
 	Sidecar Sidecar
 	// Events gets a warning about each that can't.
-	Events EventRecorder
+	Events Events
 	// APIServerHost replaces the placeholder in noProxy; it may be empty.
 	APIServerHost string
 }
@@ -86,12 +86,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	parsed, err := settings.Parse(data)
 	if err != nil {
 		// The API server refuses a note of over 1 kB, and the error quotes the value.
-		r.Events.Eventf(obj, nil, corev1.EventTypeWarning, "InvalidConfiguration", "Configure", "%.900s; the previous configuration stays in force", err.Error())
+		text := fmt.Sprintf("%.900s; the previous configuration stays in force", err.Error())
+		r.Events.Tell(ctx, obj, status.Event{Warning: true, Reason: "InvalidConfiguration", Text: text})
 		logger.Info("Configuration is wrong, the previous one stays in force", "object", describe(obj), "error", err.Error())
 		return reconcile.Result{}, nil
 	}
 	if doubts := settings.Doubts(data); len(doubts) > 0 {
-		r.Events.Eventf(obj, nil, corev1.EventTypeWarning, "DoubtfulConfiguration", "Configure", "%.1000s", strings.Join(doubts, "; "))
+		text := fmt.Sprintf("%.1000s", strings.Join(doubts, "; "))
+		r.Events.Tell(ctx, obj, status.Event{Warning: true, Reason: "DoubtfulConfiguration", Text: text})
 	}
 	if r.Store.Set(parsed) {
 		logger.Info("Configuration changed", "object", describe(obj), "keys", slices.Sorted(maps.Keys(data)))

@@ -3,6 +3,7 @@ package settings_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,6 +21,7 @@ import (
 	controller "github.com/garboard-dev/garboard/pkg/controller/settings"
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/sidecar"
+	"github.com/garboard-dev/garboard/pkg/status"
 )
 
 const namespace = "kapp-controller"
@@ -54,6 +55,22 @@ func (s *fakeSidecar) ApplyProxy(_ context.Context, proxy sidecar.Proxy) error {
 	return s.err
 }
 
+// told holds events until next takes them.
+type told struct{ events []status.Event }
+
+func (o *told) Tell(_ context.Context, _ client.Object, e status.Event) {
+	o.events = append(o.events, e)
+}
+
+func (o *told) next() string {
+	if len(o.events) == 0 {
+		return "no event"
+	}
+	e := o.events[0]
+	o.events = o.events[1:]
+	return fmt.Sprintf("warning=%t %s %s", e.Warning, e.Reason, e.Text)
+}
+
 // world is what the reconciler sees; nil objects do not exist.
 type world struct {
 	secret, configMap map[string]string
@@ -84,11 +101,11 @@ func (w *world) get(key client.ObjectKey, obj client.Object) error {
 }
 
 // setup returns a reconciler, its parts, and a context whose logger writes to logs.
-func setup(t *testing.T, w *world) (*controller.Reconciler, *fakeSidecar, *events.FakeRecorder, context.Context, *strings.Builder) {
+func setup(t *testing.T, w *world) (*controller.Reconciler, *fakeSidecar, *told, context.Context, *strings.Builder) {
 	t.Helper()
 	var logs strings.Builder
 	logger := funcr.NewJSON(func(line string) { logs.WriteString(line + "\n") }, funcr.Options{Verbosity: 9})
-	side, recorder := &fakeSidecar{}, events.NewFakeRecorder(10)
+	side, recorder := &fakeSidecar{}, &told{}
 	r := &controller.Reconciler{
 		Reader: getFunc(w.get), Namespace: namespace, Store: &settings.Store{}, Sidecar: side, Events: recorder, APIServerHost: "10.0.0.1",
 	}
@@ -188,7 +205,7 @@ func TestWrongConfiguration(t *testing.T) {
 	if _, err := r.Reconcile(ctx, reconcile.Request{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("Warning DoubtfulConfiguration caCerts: holds no certificate in PEM", <-recorder.Events); diff != "" {
+	if diff := cmp.Diff("warning=true DoubtfulConfiguration caCerts: holds no certificate in PEM", recorder.next()); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
 	}
 	w.secret = map[string]string{"httpProxy": "http://robot:p%ssw0rd@proxy.example:3128"}
@@ -198,9 +215,9 @@ func TestWrongConfiguration(t *testing.T) {
 	if got := r.Store.Get(); got.AppDefaultSyncPeriod != time.Minute || side.caCerts != "PEM" || side.calls != 2 {
 		t.Error("the previous configuration is no longer in force")
 	}
-	want := "Warning InvalidConfiguration httpProxy: the address of proxy.example:3128 is no URL; a special character in a user name or a password " +
+	want := "warning=true InvalidConfiguration httpProxy: the address of proxy.example:3128 is no URL; a special character in a user name or a password " +
 		"is written as % and two digits, % itself as %25; the previous configuration stays in force"
-	if diff := cmp.Diff(want, <-recorder.Events); diff != "" {
+	if diff := cmp.Diff(want, recorder.next()); diff != "" {
 		t.Errorf("event (-want +got):\n%s", diff)
 	}
 	err := r.Load(ctx)

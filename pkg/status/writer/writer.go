@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +34,24 @@ type Writer struct {
 	// Budget bounds a status's texts in bytes; 0 means status.DefaultBudget.
 	Budget int
 }
+
+// New returns a Writer that reads from live, which asks the API server, and writes
+// through c.
+func New(live client.Reader, c client.StatusClient) *Writer {
+	return &Writer{Client: struct {
+		client.Reader
+		client.StatusClient
+	}{live, c}}
+}
+
+// Last returns a context for the write that ends a run, which has to happen although
+// the controller is being stopped.
+func Last(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+}
+
+// lastTimeout is within what a Pod has to stop.
+const lastTimeout = 15 * time.Second
 
 // leastBudget is for a status beside which there is hardly any room, because the
 // rest of the object is nearly as large as the server takes: it holds the outcome
