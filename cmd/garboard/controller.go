@@ -74,14 +74,17 @@ func runController(ctx context.Context, o Options) error {
 	if err := setUpSettings(ctx, mgr, o, set, tools); err != nil {
 		return err
 	}
-	reconciles := metrics.NewReconciles(ctrlmetrics.Registry)
-	if err := setUpApps(mgr, o, set, tools, reconciles); err != nil {
+	with := shared{
+		settings: set, tools: tools, reconciles: metrics.NewReconciles(ctrlmetrics.Registry),
+		memory: budget.New(budget.Share(tool.ContainerMemory())),
+	}
+	if err := setUpApps(mgr, o, with); err != nil {
 		return err
 	}
-	if err := setUpRepositories(mgr, o, set, tools, reconciles); err != nil {
+	if err := setUpRepositories(mgr, o, with); err != nil {
 		return err
 	}
-	if err := setUpInstalls(ctx, mgr, o, set, reconciles); err != nil {
+	if err := setUpInstalls(ctx, mgr, o, with); err != nil {
 		return err
 	}
 	api, err := setUpPackagingAPI(ctx, mgr, o)
@@ -96,6 +99,15 @@ func runController(ctx context.Context, o Options) error {
 		g.Go(func() error { api.run(ctx); return nil })
 	}
 	return g.Wait()
+}
+
+// shared is what the controllers have together.
+type shared struct {
+	settings   *settings.Store
+	tools      *sidecar.Client
+	reconciles *metrics.Reconciles
+	// memory is what the large manifests of all of them may take.
+	memory *budget.Budget
 }
 
 // unthrottle leaves flow control to the API server's priority and fairness,
@@ -189,7 +201,7 @@ func newKube(mgr manager.Manager, o Options) (*rest.Config, kubernetes.Interface
 	return cfg, kube, nil
 }
 
-func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client, reconciles *metrics.Reconciles) error {
+func setUpApps(mgr manager.Manager, o Options, with shared) error {
 	cfg, kube, err := newKube(mgr, o)
 	if err != nil {
 		return err
@@ -206,15 +218,15 @@ func setUpApps(mgr manager.Manager, o Options, set *settings.Store, tools *sidec
 	r := app.New(app.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects,
 		Runner: &pipeline.Pipeline{
-			Workspaces: workspaces{tools},
+			Workspaces: workspaces{with.tools},
 			Fetch:      fetch.New(objects),
 			Template:   template.New(objects),
 			Deploy:     deployer,
 			Access:     clusters{identities},
 			Now:        time.Now, ToolTimeout: o.ToolTimeout,
-			Memory: budget.New(budget.Share(tool.ContainerMemory())),
+			Memory: with.memory,
 		},
-		Forget: tools.Forget, Settings: set, Metrics: reconciles, Now: time.Now,
+		Forget: with.tools.Forget, Settings: with.settings, Metrics: with.reconciles, Now: time.Now,
 		Concurrency: o.Concurrency, WaitingSlots: o.WaitingSlots,
 	})
 	metrics.RegisterSlots(ctrlmetrics.Registry, r.Slots)

@@ -9,13 +9,11 @@ import (
 	"github.com/garboard-dev/garboard/pkg/access"
 	packaging "github.com/garboard-dev/garboard/pkg/apis/packaging/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/controller/packageinstall"
-	"github.com/garboard-dev/garboard/pkg/metrics"
-	"github.com/garboard-dev/garboard/pkg/settings"
 )
 
 // setUpInstalls adds the controller of PackageInstalls. It reads Packages as they
 // are stored and does not need the packaging API for that.
-func setUpInstalls(ctx context.Context, mgr manager.Manager, o Options, set *settings.Store, reconciles *metrics.Reconciles) error {
+func setUpInstalls(ctx context.Context, mgr manager.Manager, o Options, with shared) error {
 	cfg, kube, err := newKube(mgr, o)
 	if err != nil {
 		return err
@@ -28,7 +26,7 @@ func setUpInstalls(ctx context.Context, mgr manager.Manager, o Options, set *set
 			req := access.Request{Namespace: pkgi.Namespace, ServiceAccountName: pkgi.Spec.ServiceAccountName, Cluster: pkgi.Spec.Cluster}
 			return identities.Facts(req, compatibleVersion).KubernetesVersion(ctx)
 		},
-		Settings: set, Metrics: reconciles, Now: time.Now, Concurrency: o.Concurrency,
+		Settings: with.settings, Metrics: with.reconciles, Now: time.Now, Concurrency: o.Concurrency,
 	})
 	return r.SetupWithManager(ctx, mgr)
 }

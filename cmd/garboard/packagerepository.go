@@ -7,11 +7,8 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/controller/packagerepository"
 	"github.com/garboard-dev/garboard/pkg/fetch"
-	"github.com/garboard-dev/garboard/pkg/metrics"
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/repository/offer"
-	"github.com/garboard-dev/garboard/pkg/settings"
-	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/template"
 	"github.com/garboard-dev/garboard/pkg/track"
 )
@@ -27,7 +24,7 @@ const (
 
 // setUpRepositories adds the controller of PackageRepositories. It writes packages
 // with the controller's own rights and does not need the packaging API for that.
-func setUpRepositories(mgr manager.Manager, o Options, set *settings.Store, tools *sidecar.Client, reconciles *metrics.Reconciles) error {
+func setUpRepositories(mgr manager.Manager, o Options, with shared) error {
 	_, kube, err := newKube(mgr, o)
 	if err != nil {
 		return err
@@ -37,12 +34,12 @@ func setUpRepositories(mgr manager.Manager, o Options, set *settings.Store, tool
 	r := packagerepository.New(packagerepository.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Objects: objects,
 		Pipeline: pipeline.Pipeline{
-			Workspaces: workspaces{tools}, Fetch: fetcher, Now: time.Now, ToolTimeout: o.ToolTimeout,
+			Workspaces: workspaces{with.tools}, Fetch: fetcher, Now: time.Now, ToolTimeout: o.ToolTimeout, Memory: with.memory,
 		},
 		Resolver:  fetcher,
 		Templater: template.New(objects),
 		Store:     &offer.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Writers: packageWriters},
-		Forget:    tools.Forget, Settings: set, Metrics: reconciles, Now: time.Now,
+		Forget:    with.tools.Forget, Settings: with.settings, Metrics: with.reconciles, Now: time.Now,
 	})
 	return r.SetupWithManager(mgr, repositoryWorkers)
 }
