@@ -86,6 +86,16 @@ type Decision struct {
 	Routine bool
 }
 
+// After returns when a controller looks at the object again; 0 means that only an
+// event has it do so. Work that is due already, such as a Secret that changed during
+// the run, comes next.
+func (d Decision) After() time.Duration {
+	if d.Rung == Full || d.Rung == Delete {
+		return time.Millisecond
+	}
+	return d.Wake
+}
+
 // Decide returns what to do for a state. Deletion comes before everything else,
 // pausing before every reason to run.
 func Decide(s State) Decision {

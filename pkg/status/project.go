@@ -44,6 +44,14 @@ func (o Outcome) Failure() *Stage {
 	return nil
 }
 
+// Summary is the outcome for the log: the error, or that there is none.
+func (o Outcome) Summary() string {
+	if f := o.Failure(); f != nil {
+		return f.Err
+	}
+	return "succeeded"
+}
+
 // Texts that clients match on.
 const (
 	descReconciling = "Reconciling"

@@ -23,6 +23,14 @@ type Stage struct {
 // Failed says whether the stage failed.
 func (s Stage) Failed() bool { return s.Err != "" }
 
+// Took returns how long the stage ran; a stage that did not run, nil, took nothing.
+func (s *Stage) Took() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return s.EndedAt.Sub(s.StartedAt)
+}
+
 // seeUseful replaces an exit status 1, which says nothing by itself.
 const seeUseful = "Error (see .status.usefulErrorMessage for details)"
 

@@ -12,6 +12,14 @@ import (
 	"github.com/garboard-dev/garboard/pkg/refs"
 )
 
+// Edited says whether an update changed what a controller acts on: the object is
+// another one, or its spec, or it is being deleted. Writes of a status are no such
+// change.
+func Edited(old, next client.Object) bool {
+	return old.GetGeneration() != next.GetGeneration() || old.GetUID() != next.GetUID() ||
+		old.GetDeletionTimestamp().IsZero() != next.GetDeletionTimestamp().IsZero()
+}
+
 // Events returns a handler for watch events of a kind, refs.Secret or
 // refs.ConfigMap. It enqueues the owners whose latest run read an older version.
 func (t *Tracker) Events(kind string) handler.EventHandler {

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,21 +41,7 @@ func series(app *v1alpha1.App) metrics.Object {
 
 // times are the durations of what a run did.
 func times(old v1alpha1.AppStatus, out status.Outcome) metrics.Times {
-	took := func(s *status.Stage) time.Duration {
-		if s == nil {
-			return 0
-		}
-		return s.EndedAt.Sub(s.StartedAt)
-	}
-	t := metrics.Times{Fetch: took(out.Fetch), Template: took(out.Template), Deploy: took(out.Deploy), First: status.LastAttempt(old).IsZero()}
-	t.Total = t.Fetch + t.Template + t.Deploy + took(out.Inspect)
+	t := metrics.Times{Fetch: out.Fetch.Took(), Template: out.Template.Took(), Deploy: out.Deploy.Took(), First: status.LastAttempt(old).IsZero()}
+	t.Total = t.Fetch + t.Template + t.Deploy + out.Inspect.Took()
 	return t
-}
-
-// describe is the outcome for the log.
-func describe(out status.Outcome) string {
-	if f := out.Failure(); f != nil {
-		return f.Err
-	}
-	return "succeeded"
 }

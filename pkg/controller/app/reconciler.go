@@ -85,7 +85,7 @@ type Reconciler struct {
 // New returns a Reconciler. Use SetupWithManager to start it.
 func New(c Config) *Reconciler {
 	r := &Reconciler{
-		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}}, refs: c.Objects.Refs, running: newRunning(),
+		Config: c, writer: writer.New(c.Live, c.Client), refs: c.Objects.Refs, running: newRunning(),
 		slots:     newSlots(c.Concurrency, c.WaitingSlots),
 		attempted: map[types.NamespacedName]time.Time{}, unwritten: map[types.NamespacedName]outcome{},
 	}
@@ -95,12 +95,6 @@ func New(c Config) *Reconciler {
 
 // Slots is how many Apps work, wait for their cluster, and wait for their turn.
 func (r *Reconciler) Slots() metrics.Slots { return r.slots.count() }
-
-// liveWriter reads from the API server and writes through the client.
-type liveWriter struct {
-	client.Reader
-	client.StatusClient
-}
 
 // view is an App, and what there is to do about it.
 type view struct {
@@ -137,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		v.decision = plan.Decide(r.observe(app, app.Status))
 	}
-	return ctrl.Result{RequeueAfter: wake(v.decision)}, nil
+	return ctrl.Result{RequeueAfter: v.decision.After()}, nil
 }
 
 // look observes an App and decides.
@@ -156,15 +150,6 @@ func (r *Reconciler) look(ctx context.Context, key types.NamespacedName) (view, 
 	v.decision = plan.Decide(r.observe(v.app, v.status))
 	logf.FromContext(ctx).V(1).Info("Decided", "rung", v.decision.Rung.String(), "reason", v.decision.Reason, "wake", v.decision.Wake)
 	return v, nil
-}
-
-// wake returns when to look again. Work that is due already, such as a Secret
-// that changed during the run, comes next.
-func wake(d plan.Decision) time.Duration {
-	if d.Rung == plan.Full || d.Rung == plan.Delete {
-		return time.Millisecond
-	}
-	return d.Wake
 }
 
 // load returns the App, at least as new as our latest write to it, or nil if

@@ -16,6 +16,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/status"
+	"github.com/garboard-dev/garboard/pkg/status/writer"
 	"github.com/garboard-dev/garboard/pkg/track"
 )
 
@@ -79,7 +80,7 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.r.Metrics.Done(series(app), out.Failure() != nil, times(s.old, out))
-	logf.FromContext(ctx).Info("Reconciled", "generation", app.Generation, "outcome", describe(out))
+	logf.FromContext(ctx).Info("Reconciled", "generation", app.Generation, "outcome", out.Summary())
 	return s.finish(ctx, out)
 }
 
@@ -91,12 +92,12 @@ func (s *session) delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logf.FromContext(ctx).Info("Ran the delete", "generation", app.Generation, "outcome", describe(out))
+	logf.FromContext(ctx).Info("Ran the delete", "generation", app.Generation, "outcome", out.Summary())
 	if out.Failure() != nil {
 		s.r.Metrics.DeleteFailed(series(app))
 		return s.finish(ctx, out)
 	}
-	ctx, cancel := last(ctx)
+	ctx, cancel := writer.Last(ctx)
 	defer cancel()
 	if err := s.removeFinalizer(ctx); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (s *session) finish(ctx context.Context, out status.Outcome) error {
 	if s.routine && !s.behind && !s.wrote() && status.Unchanged(s.old, next) {
 		return nil
 	}
-	ctx, cancel := last(ctx)
+	ctx, cancel := writer.Last(ctx)
 	defer cancel()
 	return s.conclude(ctx, outcome{uid: s.app.UID, generation: out.Generation, deleting: out.Deleting, old: s.old, next: next})
 }
@@ -137,12 +138,6 @@ func (s *session) wrote() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.told
-}
-
-// last returns a context for the write that ends a run, which has to happen
-// although the controller is being stopped.
-func last(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 }
 
 type stages func(context.Context, pipeline.Job, func(status.Outcome)) status.Outcome

@@ -15,6 +15,7 @@ import (
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/refs"
+	"github.com/garboard-dev/garboard/pkg/track"
 )
 
 // SetupWithManager registers the controller: Apps by generation, and the Secrets
@@ -46,8 +47,7 @@ func (r *Reconciler) appEvents() predicate.Predicate {
 				return false
 			}
 			r.running.seen(app)
-			return e.ObjectOld.GetGeneration() != app.Generation || e.ObjectOld.GetUID() != app.UID ||
-				e.ObjectOld.GetDeletionTimestamp().IsZero() != app.DeletionTimestamp.IsZero()
+			return track.Edited(e.ObjectOld, app)
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			r.running.gone(client.ObjectKeyFromObject(e.Object))
