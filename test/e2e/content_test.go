@@ -60,6 +60,12 @@ func TestEmptyThenFull(t *testing.T) {
 	if lists > 4 {
 		t.Errorf("%d lists", lists)
 	}
+	w.app("e", spec(""))
+	w.succeeded("e")
+	// None is something else than not known, which is what no list at all says.
+	if spec := w.record("e.app").Data["spec"]; !strings.Contains(spec, `"usedGKs":[]`) {
+		t.Errorf("the record of an App without objects says %s", spec)
+	}
 }
 
 // TestLongNames: Apps with names as long as the API takes, equal in what fits into
@@ -70,11 +76,29 @@ func TestLongNames(t *testing.T) {
 	part := strings.Repeat("a", 60)
 	long := strings.Join([]string{part, part, part, part}, ".") + ".012345678"
 	names := []string{part, part + "bcd", long[:200], long[:252], long[:252] + "z"}
+	inspected := func(i, value int) string {
+		return strings.Replace(yttApp(map[string]string{"a.yml": cm(fmt.Sprintf("long-%d", i), "v", fmt.Sprint(value))}), "kapp: {}", "kapp: {inspect: {}}", 1)
+	}
 	for i, name := range names {
-		w.app(name, yttApp(map[string]string{"a.yml": cm(fmt.Sprintf("long-%d", i))}))
+		w.app(name, inspected(i, 1))
 	}
 	for _, name := range names {
 		w.succeeded(name)
+	}
+	labels := map[string]string{}
+	for i, name := range names {
+		w.app(name, inspected(i, 2))
+		s := w.succeeded(name).Status
+		w.wantConfigMap(fmt.Sprintf("long-%d", i), map[string]string{"v": "2"})
+		// Each sees its own object and nothing of those with nearly the same name.
+		if !strings.Contains(s.Inspect.Stdout, "1 resources") || !strings.Contains(s.Inspect.Stdout, fmt.Sprintf("long-%d", i)) {
+			t.Errorf("App %d inspects\n%s", i, s.Inspect.Stdout)
+		}
+		label := s.Deploy.KappDeployStatus.AssociatedResources.Label
+		if other, taken := labels[label]; taken || label == "" {
+			t.Errorf("%s and %s have the label %q", name, other, label)
+		}
+		labels[label] = name
 	}
 	w.delete(names[3])
 	w.gone(names[3])
@@ -92,8 +116,22 @@ func TestLargeAnnotation(t *testing.T) {
 	}
 	w.app("large", yttApp(map[string]string{"a.yml": manifest("1")}))
 	w.succeeded("large")
-	w.app("large", yttApp(map[string]string{"a.yml": manifest("2")}))
-	w.succeeded("large")
+	since := time.Now()
+	w.app("large", "syncPeriod: 1h\n"+yttApp(map[string]string{"a.yml": manifest("1")}))
+	if out := w.succeeded("large").Status.Deploy.Stdout; !strings.Contains(out, "0 create, 0 delete, 0 update") {
+		t.Errorf("a deploy of the same:\n%s", out)
+	}
+	deployer := controlplane.Filter{User: "system:serviceaccount:" + w.ns + ":deployer", Resource: "configmaps", Name: "large", Since: since}
+	for _, deployer.Verb = range []string{"update", "patch"} {
+		if n := env.AuditCount(t, deployer); n > 0 {
+			t.Errorf("a deploy of the same sends %d %s requests", n, deployer.Verb)
+		}
+	}
+	w.app("large", strings.Replace(yttApp(map[string]string{"a.yml": manifest("2")}), "kapp: {}", "kapp: {rawOptions: [--diff-changes=true]}", 1))
+	out := w.succeeded("large").Status.Deploy.Stdout
+	if !strings.Contains(out, "0 create, 0 delete, 1 update") || !strings.Contains(out, `-   v: "1"`) || !strings.Contains(out, `+   v: "2"`) || strings.Contains(out, "xxx") {
+		t.Errorf("the difference is not of one key:\n%s", out)
+	}
 	w.wantConfigMap("large", map[string]string{"v": "2"})
 }
 
