@@ -107,3 +107,34 @@ func checkTest(t *testing.T, field, name string) {
 		}
 	}
 }
+
+// TestFlagReference: the tables have each flag and each variable that the program
+// reads, and no other.
+func TestFlagReference(t *testing.T) {
+	text := read(t, "reference/flags.md")
+	for what, c := range map[string]struct {
+		rows, code *regexp.Regexp
+		// more are those that the code does not name where the others are.
+		more []string
+	}{
+		"flag":     {regexp.MustCompile("(?m)^\\| `-([a-z-]+)` \\|"), regexp.MustCompile(`fs\.[A-Za-z0-9]+\((?:&o\.[A-Za-z]+, )?"([a-z-]+)"`), []string{"kubeconfig"}},
+		"variable": {regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|"), regexp.MustCompile(`getenv\("([A-Z_]+)"\)`), []string{"IMGPKG_ACTIVE_KEYCHAINS", "SSL_CERT_FILE", "GOMEMLIMIT"}},
+	} {
+		want := slices.Clone(c.more)
+		for _, m := range c.code.FindAllStringSubmatch(read(t, "../cmd/garboard/options.go"), -1) {
+			// HOME only leads to a file that has a flag of its own.
+			if m[1] != "HOME" {
+				want = append(want, m[1])
+			}
+		}
+		var got []string
+		for _, m := range c.rows.FindAllStringSubmatch(text, -1) {
+			got = append(got, m[1])
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if want = slices.Compact(want); len(want) < 10 || !slices.Equal(got, want) {
+			t.Errorf("%ss: the tables have %q, the program %q", what, got, want)
+		}
+	}
+}
