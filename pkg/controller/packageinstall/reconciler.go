@@ -76,19 +76,13 @@ type Reconciler struct {
 // New returns a Reconciler. Use SetupWithManager to start it.
 func New(c Config) *Reconciler {
 	return &Reconciler{
-		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}},
+		Config: c, writer: writer.New(c.Live, c.Client),
 		events:     writer.Events{Client: c.Client, Now: c.Now},
 		kubernetes: &versionCache{lookup: c.KubernetesVersion, now: c.Now},
 		schemas:    &schemaCache{known: map[types.NamespacedName]checked{}},
 		written:    map[object]int64{}, failures: map[types.NamespacedName]int{},
 		warned: map[types.NamespacedName][]string{},
 	}
-}
-
-// liveWriter reads from the API server and writes through the client.
-type liveWriter struct {
-	client.Reader
-	client.StatusClient
 }
 
 // Reconcile makes one PackageInstall's App what it has to be, or says in the

@@ -98,15 +98,9 @@ type memory struct {
 // New returns a Reconciler. Use SetupWithManager to start it.
 func New(c Config) *Reconciler {
 	return &Reconciler{
-		Config: c, writer: &writer.Writer{Client: liveWriter{c.Live, c.Client}}, refs: c.Objects.Refs,
+		Config: c, writer: writer.New(c.Live, c.Client), refs: c.Objects.Refs,
 		running: running{runs: map[types.NamespacedName]run{}}, known: map[types.NamespacedName]memory{},
 	}
-}
-
-// liveWriter reads from the API server and writes through the client.
-type liveWriter struct {
-	client.Reader
-	client.StatusClient
 }
 
 // Reconcile offers what one repository holds, or says in its status why not.
@@ -129,16 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		decision = plan.Decide(r.observe(repo))
 	}
-	return ctrl.Result{RequeueAfter: wake(decision)}, nil
-}
-
-// wake returns when to look again. Work that is due already, such as a Secret that
-// changed during the run, comes next.
-func wake(d plan.Decision) time.Duration {
-	if d.Rung == plan.Full || d.Rung == plan.Delete {
-		return time.Millisecond
-	}
-	return d.Wake
+	return ctrl.Result{RequeueAfter: decision.After()}, nil
 }
 
 // load returns the repository, at least as new as our latest write to it, or nil

@@ -95,11 +95,11 @@ func (s *session) run(ctx context.Context, d plan.Decision) error {
 		return nil
 	}
 	s.r.Metrics.Done(series(s.repo), out.Failure() != nil, times(s.old, out))
-	logf.FromContext(ctx).Info("Reconciled", "generation", s.repo.Generation, "outcome", describe(out), "changes", stages.Report.Changed())
+	logf.FromContext(ctx).Info("Reconciled", "generation", s.repo.Generation, "outcome", out.Summary(), "changes", stages.Report.Changed())
 	if s.quiet && s.same(out, stages.Report) {
 		return nil
 	}
-	ctx, cancel := last(ctx)
+	ctx, cancel := writer.Last(ctx)
 	defer cancel()
 	if err := s.write(ctx, out, conflicts(stages.Report)); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (s *session) resolve(ctx context.Context, job pipeline.Job) string {
 	if err != nil {
 		logf.FromContext(ctx).V(1).Info("Source not resolved", "reason", err.Error())
 	}
-	closing, stop := last(ctx)
+	closing, stop := writer.Last(ctx)
 	defer stop()
 	if err := ws.Close(closing); err != nil {
 		logf.FromContext(ctx).Error(err, "Work folder not removed; the sidecar removes it when it restarts")
@@ -173,8 +173,8 @@ func (s *session) delete(ctx context.Context) error {
 	if outdated || ctx.Err() != nil && out.Failure() != nil {
 		return nil
 	}
-	logf.FromContext(ctx).Info("Ran the delete", "generation", s.repo.Generation, "outcome", describe(out))
-	ctx, cancel := last(ctx)
+	logf.FromContext(ctx).Info("Ran the delete", "generation", s.repo.Generation, "outcome", out.Summary())
+	ctx, cancel := writer.Last(ctx)
 	defer cancel()
 	if out.Failure() == nil {
 		return s.removeFinalizers(ctx)
@@ -218,12 +218,6 @@ func (s *session) during(ctx context.Context, do func(context.Context) status.Ou
 	}
 	out = do(runCtx)
 	return out, out.Failure() != nil && errors.Is(context.Cause(runCtx), errOutdated)
-}
-
-// last returns a context for the write that ends a run, which has to happen although
-// the controller is being stopped.
-func last(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 }
 
 // forgetTimeout bounds the wait for a sidecar that hangs: nothing that a delete has
@@ -349,21 +343,7 @@ func series(repo *packaging.PackageRepository) metrics.Object {
 
 // times are the durations of what a run did.
 func times(old packaging.PackageRepositoryStatus, out status.Outcome) metrics.Times {
-	took := func(s *status.Stage) time.Duration {
-		if s == nil {
-			return 0
-		}
-		return s.EndedAt.Sub(s.StartedAt)
-	}
-	t := metrics.Times{Fetch: took(out.Fetch), Template: took(out.Template), Deploy: took(out.Deploy), First: status.LastAttempt(status.RepositoryAsApp(old)).IsZero()}
+	t := metrics.Times{Fetch: out.Fetch.Took(), Template: out.Template.Took(), Deploy: out.Deploy.Took(), First: status.LastAttempt(status.RepositoryAsApp(old)).IsZero()}
 	t.Total = t.Fetch + t.Template + t.Deploy
 	return t
-}
-
-// describe is the outcome for the log.
-func describe(out status.Outcome) string {
-	if f := out.Failure(); f != nil {
-		return f.Err
-	}
-	return "succeeded"
 }
