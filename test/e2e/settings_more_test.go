@@ -193,26 +193,33 @@ func TestSettingsBeforeTools(t *testing.T) {
 }
 
 // TestSyncPeriodSettings: the default is for Apps without a period, and the minimum
-// for all. Both only make runs rarer, so the clock is an App that fails: its fifth
-// failure comes when two Apps with a period of 30s, the default without a
-// configuration, would have run after the start of the controller.
+// for all. Both only make runs rarer, so the clock is an App that fails: its fourth
+// failure comes 14s after the start of the controller. With a period of 30s, the
+// default without a configuration, each App would have run by then with a chance of
+// one in three, and not one of them all with less than one in five hundred.
 func TestSyncPeriodSettings(t *testing.T) {
 	w := newWorld(t)
-	specs := map[string]string{"own": "syncPeriod: 30s\n", "none": ""}
-	for name, spec := range specs {
-		w.app(name, spec+yttApp(map[string]string{"a.yml": cm(name)}))
+	ages := map[string]time.Duration{}
+	for i := range 8 {
+		own, none := fmt.Sprintf("own-%d", i), fmt.Sprintf("none-%d", i)
+		w.app(own, "syncPeriod: 30s\n"+yttApp(map[string]string{"a.yml": cm(own)}))
+		w.app(none, yttApp(map[string]string{"a.yml": cm(none)}))
+		ages[own], ages[none] = 5*time.Minute, 30*time.Minute
 	}
-	for name := range specs {
+	for name := range ages {
 		w.succeeded(name)
 	}
 	defer unconfigure(t)
 	configure(t, map[string]string{"appDefaultSyncPeriod": "1h", "appMinimumSyncPeriod": "10m"}, accepted)
 	start := withoutController(t)
-	aged := map[string]metav1.Time{"own": w.age("own", 5*time.Minute), "none": w.age("none", 30*time.Minute)}
+	aged := map[string]metav1.Time{}
+	for name, by := range ages {
+		aged[name] = w.age(name, by)
+	}
 	start()
 	w.app("clock", "fetch: [{http: {url: 'http://127.0.0.1:1/x'}}]\n"+deployAll)
 	w.until("clock", func(a *v1alpha1.App) string {
-		if n := a.Status.ConsecutiveReconcileFailures; n < 5 {
+		if n := a.Status.ConsecutiveReconcileFailures; n < 4 {
 			return fmt.Sprintf("%d failures", n)
 		}
 		return ""
