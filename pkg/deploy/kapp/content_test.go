@@ -7,6 +7,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 )
@@ -204,7 +206,7 @@ func thing(group, version, value string) string {
 func TestWaitsRightly(t *testing.T) {
 	b := newBench(t, false)
 	group := b.namespace + ".example.com"
-	b.mustDeploy("kind", definition(group, "v1"))
+	b.mustDeploy("kind", strings.Replace(definition(group, "v1"), "served: true\n", "served: true\n    subresources: {status: {}}\n", 1))
 	recreate := func(fail string) string {
 		return strings.Replace(strings.Replace(workload, "spec:\n  selector", "spec:\n  strategy: {type: Recreate}\n  selector", 1),
 			"labels: {app: web}}", "labels: {app: web}, annotations: {"+fail+"}}", 1)
@@ -215,12 +217,30 @@ apiVersion: kapp.k14s.io/v1alpha1
 kind: Config
 waitRules:
 - supportsObservedGeneration: true
-  conditionMatchers: [{type: Ready, status: "True", success: true}]
+  conditionMatchers: [{type: Stalled, status: "True", failure: true}, {type: Ready, status: "True", success: true}]
   resourceMatchers: [{apiVersionKindMatcher: {apiVersion: %s/v1, kind: Thing}}]
 `, group)
+	// told makes an object of the first generation with a condition, as its controller
+	// would, and returns the manifest that gives it value.
+	told := func(name, condition, value string) string {
+		things := env.Dynamic.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}).Namespace(b.namespace)
+		obj, err := things.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": group + "/v1", "kind": "Thing", "metadata": map[string]any{"name": name}, "spec": map[string]any{"value": "1"},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		obj.Object["status"] = map[string]any{"observedGeneration": int64(1), "conditions": []any{map[string]any{"type": condition, "status": "True"}}}
+		if _, err := things.UpdateStatus(t.Context(), obj, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return rule + strings.Replace(thing(group, "v1", value), "name: one", "name: "+name, 1)
+	}
 	cases := map[string]struct{ reason, name, manifest, want string }{
 		"Recreate": {"the old Pods are gone, the new ones are not there", "web", recreate("garboard.dev/fail: hang"), "Timed out waiting after 3s for resources: [deployment/web"},
 		"Older":    {"nothing is said of this generation", "older", rule + thing(group, "v1", "1"), "Timed out waiting after 3s for resources: [thing/one"},
+		"Behind":   {"what is said is of the generation before", "behind", told("behind", "Ready", "2"), "Timed out waiting after 3s for resources: [thing/behind"},
+		"Stalled":  {"it will never be ready, so there is nothing to wait for", "stalled", told("stalled", "Stalled", "1"), "Encountered failure condition Stalled == True"},
 	}
 	for name, c := range cases {
 		res := b.runner.Deploy(t.Context(), b.request(c.name, c.manifest, "--wait-timeout=3s", "--wait-check-interval=500ms"))
