@@ -76,6 +76,9 @@ func TestFailures(t *testing.T) {
 			app := w.failed("bad")
 			checkFailure(t, app, c.stage, c.message, c.useful)
 			w.noConfigMap("good")
+			if c.stage != "deploy" && len(app.Finalizers) > 0 {
+				t.Errorf("%s: an App that has deployed nothing has the finalizers %v", c.reason, app.Finalizers)
+			}
 
 			w.app("bad", good+"template: [{ytt: {}}]\ndeploy: [{kapp: {}}]")
 			if s := w.succeeded("bad").Status; s.ConsecutiveReconcileFailures != 0 || s.ConsecutiveReconcileSuccesses != 1 {

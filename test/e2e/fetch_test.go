@@ -77,23 +77,26 @@ func TestFetch(t *testing.T) {
 		// lock is a part of the lock document in status.fetch.stdout.
 		lock string
 	}{
-		"HTTPArchive":      {fmt.Sprintf("fetch: [{http: {url: %q, sha256: %s, subPath: config}}]\n", servers.Files.URL()+"/fetch.tar.gz", files.SHA256(archive)) + deployAll, "http", "http: {}"},
-		"HTTPAuth":         {fmt.Sprintf("fetch: [{http: {url: %q, subPath: config, secretRef: {name: basic}}}]\n", servers.PrivateFiles.URL()+"/fetch.tar.gz") + deployAll, "http", "http: {}"},
-		"GitBranch":        {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, subPath: config}}]\n", servers.Git.RepoURL("fetch")) + deployAll, "git", "sha: " + commit},
-		"GitTag":           {fmt.Sprintf("fetch: [{git: {url: %q, ref: v1.2.0}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v1.2.0"},
-		"GitCommit":        {fmt.Sprintf("fetch: [{git: {url: %q, ref: %s, depth: 0}}]\n", servers.Git.RepoURL("fetch"), commit) + sub, "git", "sha: " + commit},
-		"GitSelection":     {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {constraints: '>=1.0.0'}}}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v1.2.0"},
-		"GitPrerelease":    {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {prereleases: {}}}}}]\n", servers.Git.RepoURL("candidate")) + sub, "git", "v2.0.0-rc.1"},
-		"GitSSH":           {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, secretRef: {name: ssh}}}]\n", servers.Git.SSHURL("fetch")) + sub, "git", "sha: " + commit},
-		"Image":            {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config}}]\n", servers.Registry.Host()+"/fetch/image:1.2.0") + deployAll, "image", "@sha256:"},
-		"ImageAuth":        {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config, secretRef: {name: registry}}}]\n", servers.PrivateRegistry.Host()+"/fetch/image:1.2.0") + deployAll, "image", "@sha256:"},
-		"ImageSelection":   {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config, tagSelection: {semver: {constraints: '>=1.0.0'}}}}]\n", servers.Registry.Host()+"/fetch/image") + deployAll, "image", "tag: 1.2.0"},
-		"Bundle":           {fmt.Sprintf("fetch: [{imgpkgBundle: {image: %q}}]\n", servers.Registry.Host()+"/fetch/bundle:1.2.0") + sub, "bundle", "imgpkgBundle:"},
-		"BundleAuth":       {fmt.Sprintf("fetch: [{imgpkgBundle: {image: %q, secretRef: {name: dockerconfig}}}]\n", servers.PrivateRegistry.Host()+"/fetch/bundle:1.2.0") + sub, "bundle", "imgpkgBundle:"},
-		"HelmChart":        {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, version: 1.2.0, repository: {url: %q}}}]\n", servers.Helm.URL()) + helm, "helmChart", "version: 1.2.0"},
-		"HelmChartAuth":    {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, repository: {url: %q, secretRef: {name: basic}}}}]\n", servers.PrivateHelm.URL()) + helm, "helmChart", "version: 1.2.0"},
-		"HelmChartOCI":     {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, version: 1.2.0, repository: {url: %q}}}]\n", "oci://"+servers.Registry.Host()+"/fetch/charts") + helm, "helmChart", "version: 1.2.0"},
-		"InlineSecrets":    {"fetch: [{inline: {pathsFrom: [{secretRef: {name: files, directoryPath: sub}}, {configMapRef: {name: more, directoryPath: more}}]}}]\n" + deployAll, "secret", "inline: {}"},
+		"HTTPArchive":    {fmt.Sprintf("fetch: [{http: {url: %q, sha256: %s, subPath: config}}]\n", servers.Files.URL()+"/fetch.tar.gz", files.SHA256(archive)) + deployAll, "http", "http: {}"},
+		"HTTPAuth":       {fmt.Sprintf("fetch: [{http: {url: %q, subPath: config, secretRef: {name: basic}}}]\n", servers.PrivateFiles.URL()+"/fetch.tar.gz") + deployAll, "http", "http: {}"},
+		"GitBranch":      {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, subPath: config}}]\n", servers.Git.RepoURL("fetch")) + deployAll, "git", "sha: " + commit},
+		"GitTag":         {fmt.Sprintf("fetch: [{git: {url: %q, ref: v1.2.0}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v1.2.0"},
+		"GitCommit":      {fmt.Sprintf("fetch: [{git: {url: %q, ref: %s, depth: 0}}]\n", servers.Git.RepoURL("fetch"), commit) + sub, "git", "sha: " + commit},
+		"GitSelection":   {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {constraints: '>=1.0.0'}}}}]\n", servers.Git.RepoURL("fetch")) + sub, "git", "v1.2.0"},
+		"GitPrerelease":  {fmt.Sprintf("fetch: [{git: {url: %q, refSelection: {semver: {prereleases: {}}}}}]\n", servers.Git.RepoURL("candidate")) + sub, "git", "v2.0.0-rc.1"},
+		"GitSSH":         {fmt.Sprintf("fetch: [{git: {url: %q, ref: origin/main, secretRef: {name: ssh}}}]\n", servers.Git.SSHURL("fetch")) + sub, "git", "sha: " + commit},
+		"Image":          {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config}}]\n", servers.Registry.Host()+"/fetch/image:1.2.0") + deployAll, "image", "@sha256:"},
+		"ImageAuth":      {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config, secretRef: {name: registry}}}]\n", servers.PrivateRegistry.Host()+"/fetch/image:1.2.0") + deployAll, "image", "@sha256:"},
+		"ImageSelection": {fmt.Sprintf("fetch: [{image: {url: %q, subPath: config, tagSelection: {semver: {constraints: '>=1.0.0'}}}}]\n", servers.Registry.Host()+"/fetch/image") + deployAll, "image", "tag: 1.2.0"},
+		"Bundle":         {fmt.Sprintf("fetch: [{imgpkgBundle: {image: %q}}]\n", servers.Registry.Host()+"/fetch/bundle:1.2.0") + sub, "bundle", "imgpkgBundle:"},
+		"BundleAuth":     {fmt.Sprintf("fetch: [{imgpkgBundle: {image: %q, secretRef: {name: dockerconfig}}}]\n", servers.PrivateRegistry.Host()+"/fetch/bundle:1.2.0") + sub, "bundle", "imgpkgBundle:"},
+		"HelmChart":      {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, version: 1.2.0, repository: {url: %q}}}]\n", servers.Helm.URL()) + helm, "helmChart", "version: 1.2.0"},
+		"HelmChartAuth":  {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, repository: {url: %q, secretRef: {name: basic}}}}]\n", servers.PrivateHelm.URL()) + helm, "helmChart", "version: 1.2.0"},
+		"HelmChartOCI":   {fmt.Sprintf("fetch: [{helmChart: {name: fetchchart, version: 1.2.0, repository: {url: %q}}}]\n", "oci://"+servers.Registry.Host()+"/fetch/charts") + helm, "helmChart", "version: 1.2.0"},
+		"InlineSecrets":  {"fetch: [{inline: {pathsFrom: [{secretRef: {name: files, directoryPath: sub}}, {configMapRef: {name: more, directoryPath: more}}]}}]\n" + deployAll, "secret", "inline: {}"},
+		"InlineTwice": {"fetch:\n- {inline: {pathsFrom: [{configMapRef: {name: more, directoryPath: a}}, {configMapRef: {name: more, directoryPath: b}}]}, path: one}\n" +
+			"- {inline: {pathsFrom: [{configMapRef: {name: more}}]}, path: two}\n" + fmt.Sprintf("- {git: {url: %q, ref: origin/main, subPath: config}, path: app}\n", servers.Git.RepoURL("fetch")) +
+			"template: [{ytt: {paths: [app, one/b]}}]\ndeploy: [{kapp: {}}]\n", "git", "path: two"},
 		"SeveralWithPaths": {fmt.Sprintf("fetch:\n- {git: {url: %q, ref: origin/main}, path: app}\n- {inline: {paths: {values.yml: \"#@data/values\\n---\\nx: 1\\n\"}}}\n", servers.Git.RepoURL("fetch")) + "template: [{ytt: {paths: [app/config, '1']}}]\ndeploy: [{kapp: {}}]\n", "git", "path: app"},
 	}
 	for name, c := range cases {
