@@ -10,14 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/armor"
-
 	"github.com/garboard-dev/garboard/pkg/sidecar"
 	"github.com/garboard-dev/garboard/pkg/template"
 	"github.com/garboard-dev/garboard/pkg/tool"
 	"github.com/garboard-dev/garboard/pkg/tool/budget"
 	"github.com/garboard-dev/garboard/test/golden"
+	"github.com/garboard-dev/garboard/test/pgp"
 	"github.com/garboard-dev/garboard/test/workspace"
 )
 
@@ -202,56 +200,16 @@ func ageKey(t *testing.T) (key, recipient string) {
 	return string(out), recipient
 }
 
-// pgpKey returns a new armored private key, its fingerprint, and a GnuPG home that
-// sops can encrypt with.
-func pgpKey(t *testing.T) (key, fingerprint, home string) {
-	t.Helper()
-	e, err := openpgp.NewEntity("test", "", "test@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var armored, public bytes.Buffer
-	w, err := armor.Encode(&armored, openpgp.PrivateKeyType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.SerializePrivate(w, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-	home = t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "pubring.gpg"), public.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return armored.String() + "\n", strings.ToUpper(hex(e.PrimaryKey.Fingerprint)), home
-}
-
-func hex(b []byte) string {
-	const digits = "0123456789abcdef"
-	var s strings.Builder
-	for _, c := range b {
-		s.WriteByte(digits[c>>4])
-		s.WriteByte(digits[c&15])
-	}
-	return s.String()
-}
-
 // TestSops decrypts with age and PGP, also when the right key is not the first.
 func TestSops(t *testing.T) {
 	key, recipient := ageKey(t)
 	other, _ := ageKey(t)
-	pgp, fingerprint, home := pgpKey(t)
-	otherPGP, _, _ := pgpKey(t)
+	right, otherPGP := pgp.New(t), pgp.New(t).Private
 	withAge := encrypt(t, plainSecret, nil, "--age", recipient)
-	withPGP := encrypt(t, plainSecret, []string{"GNUPGHOME=" + home}, "--pgp", fingerprint)
+	withPGP := encrypt(t, plainSecret, []string{"GNUPGHOME=" + right.Home}, "--pgp", right.Fingerprint)
 	data := map[string]map[string]string{
 		"secret/age": {"b": key, "a": other}, "secret/wrong": {"a": other},
-		"secret/pgp": {"a": otherPGP + pgp}, "secret/pgp-two": {"a": otherPGP, "b": pgp}, "secret/pgp-wrong": {"a": otherPGP},
+		"secret/pgp": {"a": otherPGP + right.Private}, "secret/pgp-two": {"a": otherPGP, "b": right.Private}, "secret/pgp-wrong": {"a": otherPGP},
 	}
 	for name, tc := range map[string]struct {
 		in, file, content string

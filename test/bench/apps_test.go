@@ -43,22 +43,7 @@ func (a *apps) patience() time.Duration {
 	return patience + time.Duration(a.count)*500*time.Millisecond
 }
 
-const account = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: deployer}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: deployer}
-rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: deployer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
-subjects: [{kind: ServiceAccount, name: deployer}]
-`
+const account = testenv.Deployer
 
 func newApps(b *testing.B, count int) *apps {
 	a := &apps{b, env.Namespace(b), count}

@@ -1,16 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/armor"
 
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/test/testenv"
@@ -103,8 +96,8 @@ func TestEveryCredentialCounts(t *testing.T) {
 	}
 	ageKey, withAge := sopsFile(t, cm("out"))
 	otherAge, _ := sopsFile(t, cm("out"))
-	pgpKey, withPGP := pgpFile(t, cm("out"))
-	otherPGP, _ := pgpFile(t, cm("out"))
+	pgpKey, withPGP := sopsPGP(t, cm("out"))
+	otherPGP, _ := sopsPGP(t, cm("out"))
 	good, bad := testenv.ServerPassword, "wrong-one"
 	cases := map[string]struct{ spec, good, bad string }{
 		"HTTP":     {fmt.Sprintf("fetch: [{http: {url: %q, secretRef: {name: ref}}}]\n", servers.PrivateFiles.URL()+"/counts.yml") + deployAll, login(good), login(bad)},
@@ -159,39 +152,4 @@ func TestEveryCredentialCounts(t *testing.T) {
 		w.succeeded(name)
 		target.configMap("out")
 	})
-}
-
-// pgpFile makes a PGP key and encrypts content for it with the real sops.
-func pgpFile(t *testing.T, content string) (key, sealed string) {
-	t.Helper()
-	e, err := openpgp.NewEntity("test", "", "test@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var private, public, out, errs bytes.Buffer
-	w, err := armor.Encode(&private, openpgp.PrivateKeyType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.SerializePrivate(w, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "pubring.gpg"), public.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(env.BinDir("tools"), "sops"), "--encrypt", "--pgp", fmt.Sprintf("%X", e.PrimaryKey.Fingerprint),
-		"--encrypted-regex", "^data$", "--input-type", "yaml", "--output-type", "yaml", "/dev/stdin")
-	cmd.Env = append(os.Environ(), "GNUPGHOME="+home)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(content), &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("sops: %v: %s", err, errs.String())
-	}
-	return private.String() + "\n", out.String()
 }

@@ -65,22 +65,7 @@ type world struct {
 func newWorld(t testing.TB) world {
 	t.Helper()
 	w := world{t, env.Namespace(t)}
-	w.apply(`
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: deployer}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: deployer}
-rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: deployer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
-subjects: [{kind: ServiceAccount, name: deployer}]
-`)
+	w.apply(testenv.Deployer)
 	return w
 }
 

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/garboard-dev/garboard/test/pgp"
 )
 
 func quoted(text string) string { return fmt.Sprintf("%q", text) }
@@ -27,37 +26,17 @@ func secret(name string, pairs ...string) string {
 // sopsPGP makes a PGP key and encrypts content for it.
 func sopsPGP(t *testing.T, content string) (key, sealed string) {
 	t.Helper()
-	entity, err := openpgp.NewEntity("test", "", "test@example.com", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var private, public, errs bytes.Buffer
-	w, err := armor.Encode(&private, openpgp.PrivateKeyType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.SerializePrivate(w, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := entity.Serialize(&public); err != nil {
-		t.Fatal(err)
-	}
-	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "pubring.gpg"), public.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(env.BinDir("tools"), "sops"), "--encrypt", "--pgp", strings.ToUpper(fmt.Sprintf("%x", entity.PrimaryKey.Fingerprint)),
+	pgpKey := pgp.New(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(env.BinDir("tools"), "sops"), "--encrypt", "--pgp", pgpKey.Fingerprint,
 		"--encrypted-regex", "^data$", "--input-type", "yaml", "--output-type", "yaml", "/dev/stdin")
-	cmd.Env = append(os.Environ(), "GNUPGHOME="+home)
+	cmd.Env = append(os.Environ(), "GNUPGHOME="+pgpKey.Home)
+	var errs bytes.Buffer
 	cmd.Stdin, cmd.Stderr = strings.NewReader(content), &errs
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("sops: %v: %s", err, errs.String())
 	}
-	return private.String() + "\n", string(out)
+	return pgpKey.Private, string(out)
 }
 
 // TestSopsFields: each field of a sops step, with keys in several places.

@@ -137,22 +137,7 @@ func breakBundle(t *testing.T) {
 // reconciles deploys an App.
 func reconciles(t *testing.T, ns string) {
 	t.Helper()
-	env.MustApply(t, ns, `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: deployer}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: deployer}
-rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: deployer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: deployer}
-subjects: [{kind: ServiceAccount, name: deployer}]
----
+	env.MustApply(t, ns, testenv.Deployer+`---
 apiVersion: kappctrl.k14s.io/v1alpha1
 kind: App
 metadata: {name: after}
