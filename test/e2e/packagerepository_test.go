@@ -270,7 +270,8 @@ func checkSuccess(t *testing.T, r *packaging.PackageRepository) {
 	}
 }
 
-// TestRepositoryTLS: a registry whose authority an administrator has to name.
+// TestRepositoryTLS: a registry whose authority an administrator has to name. It is not
+// parallel: it changes the configuration of the shared controller.
 func TestRepositoryTLS(t *testing.T) {
 	if _, err := servers.TLSRegistry.PushBundle(t.Context(), "pkgr/bundle:1.0.0", repositoryTree("tls")); err != nil {
 		t.Fatal(err)
@@ -280,6 +281,7 @@ func TestRepositoryTLS(t *testing.T) {
 	if problem := contains(w.failed("repo").Status.UsefulErrorMessage, "caCerts"); problem != "" {
 		t.Error(problem)
 	}
+	defer unconfigure(t)
 	configure(t, map[string]string{"caCerts": string(servers.CA.CertPEM)}, accepted)
 	w.succeeded("repo")
 	w.wantOffers("fetched.example.com.1.0.0", "repo", "fetched.example.com", "repo")
