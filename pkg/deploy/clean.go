@@ -10,15 +10,8 @@ import (
 // the logs of a Pod that never stops printing.
 const maxOutput = 1 << 20
 
-// Clean drops blank lines and the blanks at the ends of lines.
-func Clean(output string) string {
-	var c Cleaner
-	c.Write(output)
-	return c.String()
-}
-
-// Cleaner cleans output as it comes and keeps the last MiB of it. The zero value is
-// ready.
+// Cleaner drops blank lines and the blanks at the ends of lines from output as it
+// comes, and keeps the last MiB of it. The zero value is ready.
 type Cleaner struct {
 	done    []byte
 	open    []byte // the last line, not ended yet

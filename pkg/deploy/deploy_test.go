@@ -222,8 +222,11 @@ func TestCleanerIsBounded(t *testing.T) {
 	}
 }
 
-func ExampleClean() {
-	fmt.Println(deploy.Clean("\n Target cluster  \n\n   Succeeded\n"))
+func ExampleCleaner() {
+	var c deploy.Cleaner
+	c.Write("\n Target cluster  \n\n   Succ")
+	c.Write("eeded\n")
+	fmt.Println(c.String())
 	// Output:
 	// Target cluster
 	//    Succeeded

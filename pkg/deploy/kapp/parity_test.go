@@ -27,7 +27,9 @@ var (
 // comparable makes outputs of two runs in two namespaces comparable. kapp works
 // on several objects at once, so lines have no order.
 func comparable(output, namespace string) []string {
-	output = strings.ReplaceAll(deploy.Clean(output), namespace, "NAMESPACE")
+	var c deploy.Cleaner
+	c.Write(output)
+	output = strings.ReplaceAll(c.String(), namespace, "NAMESPACE")
 	lines := strings.Split(age.ReplaceAllString(clock.ReplaceAllString(output, "TIME"), " AGE "), "\n")
 	slices.Sort(lines)
 	return lines
