@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# vuln.sh runs govulncheck where its data base can be reached, and says so where not.
+# vuln.sh runs govulncheck where its data base can be reached, and says so where not
+# (or where there is no curl to ask with).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -38,7 +38,7 @@ func (a Action) String() string {
 
 // Decide says what to do when a repository holds next and the object exists in its
 // namespace already; reason tells why, for a conflict. The owner of next is that of
-// its annotation (contract 7.5 and 16.7).
+// its annotation.
 func Decide(existing, next Object) (action Action, reason string) {
 	owner, named := existing.GetAnnotations()[OwnerAnnotation]
 	if !named || owner == next.GetAnnotations()[OwnerAnnotation] {

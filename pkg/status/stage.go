@@ -34,9 +34,9 @@ func (s *Stage) Took() time.Duration {
 // seeUseful replaces an exit status 1, which says nothing by itself.
 const seeUseful = "Error (see .status.usefulErrorMessage for details)"
 
-// FromRun makes the outcome of a stage from its run (contract 2.7). prefix is
-// the stage's text up to and with the colon and space, such as "Templating dir: ".
-// err is what kept the tool from running to its end, or nil.
+// FromRun makes the outcome of a stage from its run. prefix is the stage's text up to
+// and with the colon and space, such as "Templating dir: ". err is what kept the tool
+// from running to its end, or nil.
 func FromRun(prefix string, res tool.Result, err error) Stage {
 	s := Stage{Stdout: string(res.Stdout), Stderr: string(res.Stderr)}
 	if err == nil {
