@@ -8,7 +8,12 @@
 //	status           projects what happened to what users read   (pure)
 //	status/writer    writes it, once, if it changed              (an effect)
 //
-// Packages form lines. Code imports only lines above its own in this list, and
+// A PackageRepository goes the same way, with stages of its own after the fetch:
+// repository decides what is offered, repository/offer acts. A PackageInstall becomes
+// an App: packages and resolve choose the version, controller/packageinstall writes
+// the App. apiserver serves the Packages.
+//
+// Packages of Go form lines. Code imports only lines above its own in this list, and
 // no sibling; layers_test.go holds the same list as data and fails otherwise.
 //
 //	apis                                                  types, no logic

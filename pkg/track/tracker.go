@@ -1,6 +1,6 @@
 // Package track tells a controller when a Secret or ConfigMap that one of its
-// objects names changed after the latest run of that object read it, and whether
-// a cache already has the controller's own writes.
+// objects names changed after the latest run of that object read it, what update of
+// an object is an edit, and whether a cache already has the controller's own writes.
 package track
 
 import (

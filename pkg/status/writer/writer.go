@@ -1,5 +1,5 @@
-// Package writer stores statuses. It is the only code that writes a status
-// subresource: one update without a read before it, none when nothing changed.
+// Package writer stores statuses, and writes Events. It is the only code that writes a
+// status subresource: one update without a read before it, none when nothing changed.
 package writer
 
 import (
