@@ -109,9 +109,13 @@ func (w world) until(name string, check func(*v1alpha1.App) string) *v1alpha1.Ap
 
 // ended says whether the App's present generation ended with the condition.
 func ended(app *v1alpha1.App, want v1alpha1.ConditionType) string {
-	s := app.Status
-	if s.ObservedGeneration != app.Generation || len(s.Conditions) != 1 || s.Conditions[0].Type != want || s.Conditions[0].Status != "True" {
-		return fmt.Sprintf("want %s for generation %d, have generation %d: %+v\n%s\n%s", want, app.Generation, s.ObservedGeneration, s.Conditions, s.FriendlyDescription, s.UsefulErrorMessage)
+	return endedAs(app.Generation, app.Status.GenericStatus, want)
+}
+
+// endedAs says whether the present generation of an object ended with the condition.
+func endedAs(generation int64, s v1alpha1.GenericStatus, want v1alpha1.ConditionType) string {
+	if s.ObservedGeneration != generation || len(s.Conditions) != 1 || s.Conditions[0].Type != want || s.Conditions[0].Status != "True" {
+		return fmt.Sprintf("want %s for generation %d, have generation %d: %+v\n%s\n%s", want, generation, s.ObservedGeneration, s.Conditions, s.FriendlyDescription, s.UsefulErrorMessage)
 	}
 	return ""
 }

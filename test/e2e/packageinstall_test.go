@@ -105,11 +105,7 @@ func (w installs) untilPKGI(name string, check func(*packaging.PackageInstall) s
 
 // endedPKGI says whether the present generation ended with the condition.
 func endedPKGI(p *packaging.PackageInstall, want v1alpha1.ConditionType) string {
-	s := p.Status
-	if s.ObservedGeneration != p.Generation || len(s.Conditions) != 1 || s.Conditions[0].Type != want || s.Conditions[0].Status != "True" {
-		return fmt.Sprintf("want %s for generation %d, have: %+v", want, p.Generation, s)
-	}
-	return ""
+	return endedAs(p.Generation, p.Status.GenericStatus, want)
 }
 
 // installed waits until web is installed in a version.

@@ -73,11 +73,7 @@ func (w repositories) until(name string, check func(*packaging.PackageRepository
 }
 
 func repoEnded(r *packaging.PackageRepository, want v1alpha1.ConditionType) string {
-	s := r.Status
-	if s.ObservedGeneration != r.Generation || len(s.Conditions) != 1 || s.Conditions[0].Type != want || s.Conditions[0].Status != "True" {
-		return fmt.Sprintf("want %s for generation %d, have generation %d: %+v\n%s\n%s", want, r.Generation, s.ObservedGeneration, s.Conditions, s.FriendlyDescription, s.UsefulErrorMessage)
-	}
-	return ""
+	return endedAs(r.Generation, r.Status.GenericStatus, want)
 }
 
 func (w repositories) succeeded(name string) *packaging.PackageRepository {
