@@ -110,12 +110,14 @@ type view struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	v, err := r.look(ctx, req.NamespacedName)
 	var t *turn
-	if err == nil && v.decision.Rung >= plan.Full {
-		if t, err = r.slots.acquire(ctx); err != nil {
+	for t == nil && err == nil && v.decision.Rung >= plan.Full {
+		if t = r.turn(ctx, req.NamespacedName); t != nil {
+			defer t.release()
+		}
+		if ctx.Err() != nil {
 			return ctrl.Result{}, nil // the controller stops: the next one resumes
 		}
-		defer t.release()
-		if t.queued { // for how long, nobody knows
+		if t == nil || t.queued { // for how long, nobody knows
 			v, err = r.look(ctx, req.NamespacedName)
 		}
 	}
@@ -132,6 +134,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		v.decision = plan.Decide(r.observe(app, app.Status))
 	}
 	return ctrl.Result{RequeueAfter: v.decision.After()}, nil
+}
+
+// turn waits for a place to work in. It returns nil when the controller stops, and
+// when the App needs none any more: a pause is told at once, however long others
+// keep the places.
+func (r *Reconciler) turn(ctx context.Context, key types.NamespacedName) *turn {
+	if t := r.slots.take(); t != nil {
+		return t
+	}
+	ctx, leave := r.running.queue(ctx, key)
+	defer leave()
+	r.lookAgain(ctx, key)
+	t, _ := r.slots.acquire(ctx) // nil once the context has ended
+	return t
 }
 
 // look observes an App and decides.
@@ -169,9 +185,9 @@ func (r *Reconciler) load(ctx context.Context, key types.NamespacedName) (*v1alp
 	return app, err
 }
 
-// lookAgain shows the newest known state of an App to the run that has just
-// started: the event of a delete or a cancel that came after load found no run
-// to end.
+// lookAgain shows the newest known state of an App to the run, or the wait for
+// one, that has just started: the event of a delete or a cancel that came after
+// load found nothing to end.
 func (r *Reconciler) lookAgain(ctx context.Context, key types.NamespacedName) {
 	app := &v1alpha1.App{}
 	switch err := r.Client.Get(ctx, key, app); {

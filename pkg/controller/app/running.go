@@ -25,8 +25,10 @@ func useless(cause error) bool {
 
 // running holds the runs that are going on, so that a watch event can end one.
 type running struct {
-	mu   sync.Mutex // guards runs and what is in them
+	mu   sync.Mutex // guards runs and what is in them, and queued
 	runs map[types.NamespacedName]*run
+	// queued ends the waits of Apps for their turn to run.
+	queued map[types.NamespacedName]context.CancelFunc
 }
 
 type run struct {
@@ -46,7 +48,24 @@ type run struct {
 	overdue  error
 }
 
-func newRunning() *running { return &running{runs: map[types.NamespacedName]*run{}} }
+func newRunning() *running {
+	return &running{runs: map[types.NamespacedName]*run{}, queued: map[types.NamespacedName]context.CancelFunc{}}
+}
+
+// queue notes that an App waits for its turn. The context ends when an event says
+// that it is not to run: paused, canceled or gone. A deleted one keeps its turn.
+func (r *running) queue(ctx context.Context, key types.NamespacedName) (waits context.Context, leave func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queued[key] = cancel
+	return ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		cancel()
+		delete(r.queued, key)
+	}
+}
 
 // start notes a run, whose context ends with it or when an event leaves no use
 // for it. The caller stops it.
@@ -97,7 +116,11 @@ func (n *run) waits(now bool) {
 func (r *running) seen(app *v1alpha1.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	run, ok := r.runs[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}]
+	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
+	if end, ok := r.queued[key]; ok && app.DeletionTimestamp.IsZero() && (app.Spec.Paused || app.Spec.Canceled) {
+		end()
+	}
+	run, ok := r.runs[key]
 	switch {
 	case !ok:
 	case app.UID != run.uid, !app.DeletionTimestamp.IsZero() && !run.deleting:
@@ -132,6 +155,9 @@ func (n *run) supersede() {
 func (r *running) gone(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if end, ok := r.queued[key]; ok {
+		end()
+	}
 	if run, ok := r.runs[key]; ok {
 		run.cancel(errDeleted)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/pipeline"
 	"github.com/garboard-dev/garboard/pkg/refs"
 	"github.com/garboard-dev/garboard/pkg/status"
+	"github.com/garboard-dev/garboard/test/poll"
 )
 
 // TestEventsEndRuns: which new state of an App ends its run.
@@ -265,5 +266,72 @@ func TestWaitingDeployLendsItsPlace(t *testing.T) {
 	}
 	if c := r.Slots(); c != (metrics.Slots{}) {
 		t.Errorf("slots are held: %+v", c)
+	}
+}
+
+// TestPauseWaitsForNoPlace: an App in line for a place is told to be paused or let
+// go while the place is taken, and one that is to be deleted stays in line.
+func TestPauseWaitsForNoPlace(t *testing.T) {
+	tests := map[string]struct {
+		event  func(r *rig, a *v1alpha1.App)
+		leaves bool
+	}{
+		"Paused":   {func(r *rig, a *v1alpha1.App) { a.Spec.Paused = true; r.running.seen(a) }, true},
+		"Canceled": {func(r *rig, a *v1alpha1.App) { a.Spec.Canceled = true; r.running.seen(a) }, true},
+		"Gone":     {func(r *rig, _ *v1alpha1.App) { r.running.gone(theApp) }, true},
+		"Edited":   {func(r *rig, a *v1alpha1.App) { a.Generation++; r.running.seen(a) }, false},
+		"Deleted while paused": {func(r *rig, a *v1alpha1.App) {
+			a.Spec.Paused, a.DeletionTimestamp = true, &metav1.Time{Time: time.Now()}
+			r.running.seen(a)
+		}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, runner{}, interceptor.Funcs{}, app())
+			holder := r.slots.take()
+			got := make(chan *turn, 1)
+			go func() { got <- r.turn(t.Context(), theApp) }()
+			poll.Until(t, "the App is in line", func() bool { return r.Slots().Queued == 1 })
+			tt.event(r, app())
+			if tt.leaves {
+				if turn := <-got; turn != nil {
+					t.Error("the App got a place that was taken")
+				}
+			} else if n := r.Slots().Queued; n != 1 {
+				t.Errorf("%d in line, want 1", n)
+			}
+			holder.release()
+			if !tt.leaves {
+				(<-got).release()
+			}
+			if c := r.Slots(); c != (metrics.Slots{}) || len(r.running.queued) != 0 {
+				t.Errorf("left over: %+v, %d in line", c, len(r.running.queued))
+			}
+		})
+	}
+}
+
+// TestPauseBeforeItsTurn: the pause is in status although no place becomes free.
+func TestPauseBeforeItsTurn(t *testing.T) {
+	r := newRig(t, runner{}, interceptor.Funcs{}, app())
+	holder := r.slots.take()
+	defer holder.release()
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.reconcile(t.Context())
+		done <- err
+	}()
+	poll.Until(t, "the App is in line", func() bool { return r.Slots().Queued == 1 })
+	a := r.app(t)
+	a.Spec.Paused = true
+	if err := r.api.Update(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	r.running.seen(a)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := r.app(t).Status.FriendlyDescription; got != "Canceled/paused" {
+		t.Errorf("friendlyDescription %q", got)
 	}
 }

@@ -26,7 +26,7 @@ func newSlots(places, rooms int) *slots { return &slots{places: places, rooms: r
 type turn struct {
 	slots *slots
 	held  held
-	// queued says that the place was not free at once.
+	// queued says that the place was waited for.
 	queued bool
 }
 
@@ -38,16 +38,29 @@ const (
 	room
 )
 
+// take returns a place that is free at once, or nil.
+func (s *slots) take() *turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active >= s.places || len(s.queue) > 0 {
+		return nil
+	}
+	s.active++
+	return &turn{slots: s, held: place}
+}
+
 // acquire waits for a place. The error is the context's.
 func (s *slots) acquire(ctx context.Context) (*turn, error) {
-	s.mu.Lock()
-	if ctx.Err() == nil && s.active < s.places && len(s.queue) == 0 {
-		s.active++
-		s.mu.Unlock()
-		return &turn{slots: s, held: place}, nil
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if t := s.take(); t != nil {
+		return t, nil
 	}
 	mine := make(chan struct{})
+	s.mu.Lock()
 	s.queue = append(s.queue, mine)
+	s.hand() // one may have become free since
 	s.mu.Unlock()
 	select {
 	case <-mine:
