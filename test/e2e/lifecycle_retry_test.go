@@ -117,3 +117,23 @@ func TestUnknownFields(t *testing.T) {
 		t.Errorf("not strict: %v", err)
 	}
 }
+
+// TestSecretMadeAnew: a Secret that goes and is back at once is noticed each time,
+// whether or not a run found it missing meanwhile.
+func TestSecretMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	set := func(v string) {
+		w.apply(fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: anew}, stringData: {cm.yml: %q}}", cm("anew-config", "v", v)))
+	}
+	set("0")
+	w.app("anew", "syncPeriod: 10h\nfetch: [{inline: {pathsFrom: [{secretRef: {name: anew}}]}}]\n"+deployAll)
+	w.succeeded("anew")
+	for i := 1; i <= 4; i++ {
+		v := fmt.Sprint(i)
+		w.deleteSecret("anew")
+		set(v)
+		w.untilConfigMap("anew-config", map[string]string{"v": v})
+	}
+	w.succeeded("anew")
+}
