@@ -44,8 +44,8 @@ spec:
       deploy: [{kapp: {}}]
 `
 
-// BenchmarkInstalls measures PackageInstalls of one Package: seconds and requests to
-// install all of them at once, and to upgrade all at once when a version appears that
+// BenchmarkInstalls measures PackageInstalls of one Package: seconds, processor
+// seconds and requests to install all of them at once, and to upgrade all at once when a version appears that
 // all may have. Requests of PackageInstalls are those for them and their Apps' specs;
 // all others are the Apps' own. Run it with -benchtime 1x.
 func BenchmarkInstalls(b *testing.B) {
@@ -93,7 +93,7 @@ func (r installsBench) offer(version string) {
 // step times what begins with do until all have the version.
 func (r installsBench) step(name, version string, do func()) {
 	r.Helper()
-	began := time.Now()
+	began, used := time.Now(), processorSeconds(r.B)
 	do()
 	r.until(func(all []unstructured.Unstructured) string {
 		done := 0
@@ -113,6 +113,7 @@ func (r installsBench) step(name, version string, do func()) {
 		return ""
 	})
 	r.ReportMetric(time.Since(began).Seconds(), name+"-s")
+	r.ReportMetric(processorSeconds(r.B)-used, name+"-cpu-s")
 	requests, err := env.Audit().Requests(controlplane.Filter{Namespace: r.ns, Since: began})
 	if err != nil {
 		r.Fatal(err)

@@ -60,6 +60,14 @@ func ticksOf(b *testing.B, pid int) (sum int64) {
 	return sum
 }
 
+// processorSeconds is what all of ticks have used in all. Unlike time it does not
+// depend on what else the machine does.
+func processorSeconds(b *testing.B) float64 {
+	b.Helper()
+	t := ticks(b)
+	return float64(t[0]+t[1]+t[2]) / ticksPerSecond
+}
+
 func (m *meter) cpu(per float64) CPU {
 	now := ticks(m.B)
 	spent := func(i int) float64 { return float64(now[i]-m.ticked[i]) / ticksPerSecond / per }

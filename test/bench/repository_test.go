@@ -59,7 +59,7 @@ func packageTree(count, changed int) fstest.MapFS {
 }
 
 // BenchmarkRepository measures the life of a PackageRepository by the number of its
-// packages: seconds and requests to import all, to take up ten changed ones, to look
+// packages: seconds, processor seconds and requests to import all, to take up ten changed ones, to look
 // at unchanged ones after an edit, and to delete. Run it with -benchtime 1x.
 func BenchmarkRepository(b *testing.B) {
 	dir, err := env.Dir("bench-registry")
@@ -108,9 +108,10 @@ func (r *repositoryBench) life() {
 // step times what do does and counts the controller's requests for it.
 func (r *repositoryBench) step(name string, do func()) {
 	r.Helper()
-	began := time.Now()
+	began, used := time.Now(), processorSeconds(r.B)
 	do()
 	seconds := time.Since(began).Seconds()
+	r.ReportMetric(processorSeconds(r.B)-used, name+"-cpu-s")
 	requests := env.AuditCount(r, controlplane.Filter{User: testenv.ControllerUser, Namespace: r.ns, Since: began})
 	r.ReportMetric(seconds, name+"-s")
 	r.ReportMetric(float64(requests), name+"-requests")
