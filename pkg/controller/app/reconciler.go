@@ -70,6 +70,7 @@ type Reconciler struct {
 	written track.Versions
 	running *running
 	slots   *slots
+	deletes *slots
 
 	mu sync.Mutex // guards all below
 	// since is when this controller first looked at an App: a replica may stand by for
@@ -86,7 +87,7 @@ type Reconciler struct {
 func New(c Config) *Reconciler {
 	r := &Reconciler{
 		Config: c, writer: writer.New(c.Live, c.Client), refs: c.Objects.Refs, running: newRunning(),
-		slots:     newSlots(c.Concurrency, c.WaitingSlots),
+		slots: newSlots(c.Concurrency, c.WaitingSlots), deletes: newSlots(c.Concurrency, 0),
 		attempted: map[types.NamespacedName]time.Time{}, unwritten: map[types.NamespacedName]outcome{},
 	}
 	r.refs.OnOvertaken = r.running.outdated
@@ -94,7 +95,10 @@ func New(c Config) *Reconciler {
 }
 
 // Slots is how many Apps work, wait for their cluster, and wait for their turn.
-func (r *Reconciler) Slots() metrics.Slots { return r.slots.count() }
+func (r *Reconciler) Slots() metrics.Slots {
+	runs, deletes := r.slots.count(), r.deletes.count()
+	return metrics.Slots{Active: runs.Active + deletes.Active, Waiting: runs.Waiting + deletes.Waiting, Queued: runs.Queued + deletes.Queued}
+}
 
 // view is an App, and what there is to do about it.
 type view struct {
@@ -111,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	v, err := r.look(ctx, req.NamespacedName)
 	var t *turn
 	for t == nil && err == nil && v.decision.Rung >= plan.Full {
-		if t = r.turn(ctx, req.NamespacedName); t != nil {
+		if t = r.turn(ctx, req.NamespacedName, v.decision.Rung); t != nil {
 			defer t.release()
 		}
 		if ctx.Err() != nil {
@@ -138,15 +142,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // turn waits for a place to work in. It returns nil when the controller stops, and
 // when the App needs none any more: a pause is told at once, however long others
-// keep the places.
-func (r *Reconciler) turn(ctx context.Context, key types.NamespacedName) *turn {
-	if t := r.slots.take(); t != nil {
+// keep the places. Deletes have places of their own: servers that do not answer can
+// hold all others for long.
+func (r *Reconciler) turn(ctx context.Context, key types.NamespacedName, rung plan.Rung) *turn {
+	line := r.slots
+	if rung == plan.Delete {
+		line = r.deletes
+	}
+	if t := line.take(); t != nil {
 		return t
 	}
-	ctx, leave := r.running.queue(ctx, key)
+	ctx, leave := r.running.queue(ctx, key, rung == plan.Delete)
 	defer leave()
 	r.lookAgain(ctx, key)
-	t, _ := r.slots.acquire(ctx) // nil once the context has ended
+	t, _ := line.acquire(ctx) // nil once the context has ended
 	return t
 }
 

@@ -27,8 +27,8 @@ func useless(cause error) bool {
 type running struct {
 	mu   sync.Mutex // guards runs and what is in them, and queued
 	runs map[types.NamespacedName]*run
-	// queued ends the waits of Apps for their turn to run.
-	queued map[types.NamespacedName]context.CancelFunc
+	// queued are the Apps that wait for their turn to run.
+	queued map[types.NamespacedName]queued
 }
 
 type run struct {
@@ -48,17 +48,24 @@ type run struct {
 	overdue  error
 }
 
+// queued is an App's wait for its turn.
+type queued struct {
+	end context.CancelFunc
+	// deleting says that the turn is for a delete.
+	deleting bool
+}
+
 func newRunning() *running {
-	return &running{runs: map[types.NamespacedName]*run{}, queued: map[types.NamespacedName]context.CancelFunc{}}
+	return &running{runs: map[types.NamespacedName]*run{}, queued: map[types.NamespacedName]queued{}}
 }
 
 // queue notes that an App waits for its turn. The context ends when an event says
-// that it is not to run: paused, canceled or gone. A deleted one keeps its turn.
-func (r *running) queue(ctx context.Context, key types.NamespacedName) (waits context.Context, leave func()) {
+// that it is not to run: paused, canceled, gone, or deleted, which is another line.
+func (r *running) queue(ctx context.Context, key types.NamespacedName, deleting bool) (waits context.Context, leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queued[key] = cancel
+	r.queued[key] = queued{cancel, deleting}
 	return ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -117,13 +124,14 @@ func (r *running) seen(app *v1alpha1.App) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := types.NamespacedName{Namespace: app.Namespace, Name: app.Name}
-	if end, ok := r.queued[key]; ok && app.DeletionTimestamp.IsZero() && (app.Spec.Paused || app.Spec.Canceled) {
-		end()
+	deleted := !app.DeletionTimestamp.IsZero()
+	if q, ok := r.queued[key]; ok && !q.deleting && (deleted || app.Spec.Paused || app.Spec.Canceled) {
+		q.end()
 	}
 	run, ok := r.runs[key]
 	switch {
 	case !ok:
-	case app.UID != run.uid, !app.DeletionTimestamp.IsZero() && !run.deleting:
+	case app.UID != run.uid, deleted && !run.deleting:
 		run.cancel(errDeleted)
 	case app.Spec.Canceled && !run.canceled:
 		run.cancel(errCanceled)
@@ -155,8 +163,8 @@ func (n *run) supersede() {
 func (r *running) gone(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if end, ok := r.queued[key]; ok {
-		end()
+	if q, ok := r.queued[key]; ok {
+		q.end()
 	}
 	if run, ok := r.runs[key]; ok {
 		run.cancel(errDeleted)

@@ -13,6 +13,7 @@ import (
 	"github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	"github.com/garboard-dev/garboard/pkg/metrics"
 	"github.com/garboard-dev/garboard/pkg/pipeline"
+	"github.com/garboard-dev/garboard/pkg/plan"
 	"github.com/garboard-dev/garboard/pkg/refs"
 	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/test/poll"
@@ -270,7 +271,7 @@ func TestWaitingDeployLendsItsPlace(t *testing.T) {
 }
 
 // TestPauseWaitsForNoPlace: an App in line for a place is told to be paused or let
-// go while the place is taken, and one that is to be deleted stays in line.
+// go while the place is taken, and one that is to be deleted goes to another line.
 func TestPauseWaitsForNoPlace(t *testing.T) {
 	tests := map[string]struct {
 		event  func(r *rig, a *v1alpha1.App)
@@ -280,17 +281,17 @@ func TestPauseWaitsForNoPlace(t *testing.T) {
 		"Canceled": {func(r *rig, a *v1alpha1.App) { a.Spec.Canceled = true; r.running.seen(a) }, true},
 		"Gone":     {func(r *rig, _ *v1alpha1.App) { r.running.gone(theApp) }, true},
 		"Edited":   {func(r *rig, a *v1alpha1.App) { a.Generation++; r.running.seen(a) }, false},
-		"Deleted while paused": {func(r *rig, a *v1alpha1.App) {
-			a.Spec.Paused, a.DeletionTimestamp = true, &metav1.Time{Time: time.Now()}
+		"Deleted": {func(r *rig, a *v1alpha1.App) {
+			a.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 			r.running.seen(a)
-		}, false},
+		}, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, runner{}, interceptor.Funcs{}, app())
 			holder := r.slots.take()
 			got := make(chan *turn, 1)
-			go func() { got <- r.turn(t.Context(), theApp) }()
+			go func() { got <- r.turn(t.Context(), theApp, plan.Full) }()
 			poll.Until(t, "the App is in line", func() bool { return r.Slots().Queued == 1 })
 			tt.event(r, app())
 			if tt.leaves {
@@ -333,5 +334,26 @@ func TestPauseBeforeItsTurn(t *testing.T) {
 	}
 	if got := r.app(t).Status.FriendlyDescription; got != "Canceled/paused" {
 		t.Errorf("friendlyDescription %q", got)
+	}
+}
+
+// TestDeletesHaveTheirOwnPlaces: an App is deleted while others hold all places to
+// run in, and a delete in line stays there whatever else is said of the App.
+func TestDeletesHaveTheirOwnPlaces(t *testing.T) {
+	r := newRig(t, runner{}, interceptor.Funcs{}, app())
+	defer r.slots.take().release()
+	holder := r.turn(t.Context(), theApp, plan.Delete)
+	if holder == nil || holder.queued {
+		t.Fatalf("a delete waits behind a run: %+v", holder)
+	}
+	got := make(chan *turn, 1)
+	go func() { got <- r.turn(t.Context(), theApp, plan.Delete) }()
+	poll.Until(t, "the delete is in line", func() bool { return r.Slots().Queued == 1 })
+	a := app()
+	a.Spec.Paused, a.DeletionTimestamp = true, &metav1.Time{Time: time.Now()}
+	r.running.seen(a)
+	holder.release()
+	if turn := <-got; turn == nil {
+		t.Error("a delete lost its turn")
 	}
 }

@@ -29,7 +29,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesMetadata(&corev1.ConfigMap{}, r.refs.Events(refs.ConfigMap)).
 		WithOptions(controller.Options{
 			// A deploy that waits keeps its worker, which costs next to nothing.
-			MaxConcurrentReconciles: r.Concurrency + r.WaitingSlots,
+			MaxConcurrentReconciles: 2*r.Concurrency + r.WaitingSlots,
 			// Only failures to reach the API server come here: a failed stage is a
 			// status, and plan says when it is tried again.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
