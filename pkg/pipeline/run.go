@@ -79,6 +79,7 @@ func (p *Pipeline) runDelete(ctx context.Context, job Job, progress func(deploy.
 	if apierrors.IsNotFound(err) && job.Doomed != nil && job.Doomed(ctx) {
 		// Nothing can be created in that namespace any more: whoever waits for the
 		// identity keeps the namespace for ever.
+		logr.FromContextOrDiscard(ctx).Info("Left what the App deployed outside of its namespace, which is being deleted", "reason", err.Error())
 		return &status.Stage{Stdout: fmt.Sprintf("Left what is outside of namespace %s, which is being deleted: %v", job.Namespace, err)}
 	}
 	if err != nil {

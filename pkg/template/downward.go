@@ -110,7 +110,7 @@ func (r *run) field(fieldPath string) (any, error) {
 	}
 	parser := jsonpath.New("fieldPath").AllowMissingKeys(false)
 	if err := parser.Parse("{." + m[1] + m[2] + "}"); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("fieldPath %q: %w", fieldPath, err)
 	}
 	object := func(in map[string]string) map[string]any {
 		out := map[string]any{}
