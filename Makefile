@@ -43,7 +43,7 @@ verify-generated: ## fail if a generated file is out of date
 
 .PHONY: lint
 lint: $(STAMP)/lint ## run the linters of hack/golangci.yml
-	@bin/dev/golangci-lint run --config hack/golangci.yml ./...
+	@bin/dev/golangci-lint run --allow-parallel-runners --config hack/golangci.yml ./...
 
 .PHONY: vuln
 vuln: $(STAMP)/vuln ## look for known vulnerabilities, where their data base can be reached
