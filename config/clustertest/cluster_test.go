@@ -16,14 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kappctrl "github.com/garboard-dev/garboard/pkg/apis/kappctrl/v1alpha1"
 	controller "github.com/garboard-dev/garboard/pkg/controller/settings"
 	"github.com/garboard-dev/garboard/pkg/settings"
 	"github.com/garboard-dev/garboard/pkg/sidecar"
+	"github.com/garboard-dev/garboard/pkg/status"
 	"github.com/garboard-dev/garboard/test/testenv"
 )
 
@@ -149,12 +150,16 @@ func (s *recordingSidecar) sees(pem, httpProxy string) string {
 	return ""
 }
 
+// told are the Events that would be written.
+type told chan status.Event
+
+func (t told) Tell(_ context.Context, _ client.Object, e status.Event) { t <- e }
+
 // TestSettingsFollowTheObjects runs the reconciler with the rights that config/rbac
 // gives.
 func TestSettingsFollowTheObjects(t *testing.T) {
-	side, store := &recordingSidecar{}, &settings.Store{}
-	recorder := events.NewFakeRecorder(100)
-	start(t, side, store, recorder)
+	side, store, told := &recordingSidecar{}, &settings.Store{}, make(told, 100)
+	start(t, side, store, told)
 
 	apply := func(kind, name, value string) {
 		t.Helper()
@@ -178,9 +183,9 @@ func TestSettingsFollowTheObjects(t *testing.T) {
 	expect("", "http://proxy.example:3128")
 
 	apply("Secret", "httpProxy", "http://robot:p%ssw0rd@proxy.example:3128")
-	event := <-recorder.Events
-	if !strings.Contains(event, "InvalidConfiguration httpProxy") || strings.Contains(event, "ssw0rd") {
-		t.Errorf("event %q", event)
+	event := <-told
+	if event.Reason != "InvalidConfiguration" || !event.Warning || !strings.HasPrefix(event.Text, "httpProxy") || strings.Contains(event.Text, "ssw0rd") {
+		t.Errorf("event %+v", event)
 	}
 	expect("", "http://proxy.example:3128")
 
@@ -194,7 +199,7 @@ func TestSettingsFollowTheObjects(t *testing.T) {
 }
 
 // start runs a manager as the controller's service account until the test ends.
-func start(t *testing.T, side controller.Sidecar, store *settings.Store, recorder controller.EventRecorder) {
+func start(t *testing.T, side controller.Sidecar, store *settings.Store, tell controller.Events) {
 	t.Helper()
 	token, err := env.ServiceAccountToken(t.Context(), systemNamespace, "kapp-controller-sa")
 	if err != nil {
@@ -208,7 +213,7 @@ func start(t *testing.T, side controller.Sidecar, store *settings.Store, recorde
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &controller.Reconciler{Reader: mgr.GetAPIReader(), Namespace: systemNamespace, Store: store, Sidecar: side, Events: recorder}
+	r := &controller.Reconciler{Reader: mgr.GetAPIReader(), Namespace: systemNamespace, Store: store, Sidecar: side, Events: tell}
 	if err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
