@@ -120,8 +120,9 @@ func checkConfig(t *testing.T, input []byte, src v1alpha1.AppFetch) {
 			t.Fatalf("argument %q", a)
 		}
 	}
-	if p := c.NewRootPath; p != "" && !filepath.IsLocal(strings.TrimLeft(p, "/")) {
-		t.Fatalf("root path %q", p)
+	// A leading slash means the root of what was fetched.
+	if p := strings.TrimLeft(c.NewRootPath, "/"); p != "" && !filepath.IsLocal(p) {
+		t.Fatalf("root path %q", c.NewRootPath)
 	}
 }
 

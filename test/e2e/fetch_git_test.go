@@ -84,7 +84,7 @@ func TestFetchGitHistory(t *testing.T) {
 	t.Parallel()
 	commit := must[string](t)
 	var commits []string
-	for i := range 3 {
+	for i := range 4 {
 		commits = append(commits, commit(servers.Git.Commit(t.Context(), "history", source(fmt.Sprint(i)), fmt.Sprintf("commit %d", i))))
 	}
 	if err := servers.Git.Branch(t.Context(), "history", "feature/x", commits[0]); err != nil {
@@ -92,12 +92,12 @@ func TestFetchGitHistory(t *testing.T) {
 	}
 	url := servers.Git.RepoURL("history")
 	runFetch(t, map[string]fetchCase{
-		"Default":       {spec: gitApp(url, "ref: origin/main"), from: "2", lock: "commitTitle: commit 2"},
+		"Default":       {spec: gitApp(url, "ref: origin/main"), from: "3", lock: "commitTitle: commit 3"},
 		"Branch":        {spec: gitApp(url, "ref: origin/feature/x"), from: "0", lock: "sha: " + commits[0]},
-		"BeyondDefault": {spec: gitApp(url, "ref: "+commits[1]), fails: commits[1]},
-		"Two":           {spec: gitApp(url, "depth: 2, ref: "+commits[1]), from: "1", lock: "sha: " + commits[1]},
-		"BeyondTwo":     {spec: gitApp(url, "depth: 2, ref: "+commits[0]), fails: commits[0]},
-		"All":           {spec: gitApp(url, "depth: 0, ref: "+commits[0]), from: "0", lock: "sha: " + commits[0]},
+		"BeyondDefault": {spec: gitApp(url, "ref: "+commits[2]), fails: commits[2]},
+		"Two":           {spec: gitApp(url, "depth: 2, ref: "+commits[2]), from: "2", lock: "sha: " + commits[2]},
+		"BeyondTwo":     {spec: gitApp(url, "depth: 2, ref: "+commits[1]), fails: commits[1]},
+		"All":           {spec: gitApp(url, "depth: 0, ref: "+commits[1]), from: "1", lock: "sha: " + commits[1]},
 		"NoBranch":      {spec: gitApp(url, "ref: origin/none"), fails: "couldn't find remote ref none"},
 		"NoRepository":  {spec: gitApp(servers.Git.RepoURL("none"), "ref: origin/main"), fails: "none.git"},
 	})
