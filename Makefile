@@ -53,7 +53,7 @@ vuln: $(STAMP)/vuln ## look for known vulnerabilities, where their data base can
 verify: verify-generated lint vuln ## all checks that run no test
 
 .PHONY: test-unit
-test-unit: tools ## tests that need no cluster, under the race detector
+test-unit: build tools ## tests that need no cluster, under the race detector
 	@CGO_ENABLED=1 go test -race $$(hack/packages.sh unit)
 
 .PHONY: test-cluster

@@ -64,6 +64,7 @@ var (
 			},
 			Required: map[string][]string{
 				"": {"spec"}, ".spec": {"fetch"}, ".status.conditions[]": conditionRequires,
+				".status.conflicts[]": {"kind", "name"}, // kapp-controller has no such list
 				".status.deploy.kapp.associatedResources.groupKinds[]": groupKindRequires,
 			},
 			Annotations: map[string]string{
